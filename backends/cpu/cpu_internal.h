@@ -1,0 +1,91 @@
+/*
+ * The CPU backend inside: one plan type, one table of algorithms, one table of kernels per
+ * instruction set.
+ */
+#ifndef DSCONV_CPU_INTERNAL_H
+#define DSCONV_CPU_INTERNAL_H
+
+#include <stdbool.h>
+
+#include "dsconv/backend.h"
+
+typedef struct cpu_algo cpu_algo;
+typedef struct cpu_plan cpu_plan;
+typedef struct cpu_kernels cpu_kernels;
+
+typedef struct cpu_context {
+    int threads;
+    const cpu_kernels *kernels; /* the best instruction set that this processor has */
+} cpu_context;
+
+struct cpu_plan {
+    const cpu_algo *algo;
+    const char *kernel; /* set by the algorithm's create */
+    const cpu_kernels *kernels;
+    dsconv_shape shape;
+    int threads; /* upper bound of the threads of a run */
+    bool flush_denormals;
+    size_t workspace_size; /* set by the algorithm's create */
+    void *data;            /* the algorithm's own */
+};
+
+/** One way to compute a problem. Rows that share a name are tried in order. */
+struct cpu_algo {
+    const char *name;
+
+    /* NULL when the algorithm takes the problem, else why not. */
+    const char *(*refuse)(const cpu_context *context, const dsconv_shape *shape);
+
+    /* Whether auto takes it, asked in the table's order after refuse. May not look at n or at the
+     * number of threads: y must not depend on them. NULL: always. */
+    bool (*prefer)(const cpu_context *context, const dsconv_shape *shape);
+
+    /* Sets plan->kernel, workspace_size and data. destroy follows in any case. */
+    dsconv_status (*create)(cpu_plan *plan, dsconv_message *message);
+    void (*destroy)(cpu_plan *plan);
+
+    dsconv_status (*set_weights)(cpu_plan *plan, const dsconv_weights *weights,
+                                 dsconv_message *message);
+
+    /* workspace is aligned to 256 bytes. */
+    dsconv_status (*run)(const cpu_plan *plan, const dsconv_run_params *params,
+                         dsconv_message *message);
+};
+
+extern const cpu_algo cpu_algo_fused_nchw, cpu_algo_fused_nhwc, cpu_algo_onednn, cpu_algo_generic;
+
+/** Number of threads that a run of this plan starts with here and now: 1 inside a parallel region
+ *  and in a forked child. */
+int cpu_threads(const cpu_plan *plan);
+
+/**
+ * Calls work(arguments, thread, threads) in every thread of a team, with subnormals flushed if the
+ * plan says so. A barrier is allowed in work only when threads > 1.
+ */
+typedef void (*cpu_work)(const void *arguments, int thread, int threads);
+void cpu_parallel(const cpu_plan *plan, cpu_work work, const void *arguments);
+
+/** Waits for the whole team. */
+void cpu_barrier(void);
+
+/** Part `index` of `count` of [0, total): *begin .. *end. */
+static inline void cpu_share(int64_t total, int index, int count, int64_t *begin, int64_t *end) {
+    int64_t each = total / count, rest = total % count;
+    *begin = each * index + (index < rest ? index : rest);
+    *end = *begin + each + (index < rest);
+}
+
+/** Zeroed memory aligned to 256 bytes, room behind it for one vector; NULL when out of memory or
+ *  count * size does not fit. Release with free(). */
+void *cpu_alloc(int64_t count, size_t size);
+
+/** Converts count elements between a storage type and floats. */
+void cpu_to_float(float *destination, const void *source, int64_t count, dsconv_dtype type);
+void cpu_from_float(void *destination, const float *source, int64_t count, dsconv_dtype type);
+
+/** Whether this process was forked after the library was loaded; the core's. */
+int dsconv_in_forked_child(void);
+
+dsconv_status cpu_out_of_memory(dsconv_message *message);
+
+#endif

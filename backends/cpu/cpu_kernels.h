@@ -1,0 +1,19 @@
+/* What every instruction set offers: one table each, the best one picked at run time. */
+#ifndef DSCONV_CPU_KERNELS_H
+#define DSCONV_CPU_KERNELS_H
+
+#include "cpu_internal.h"
+
+struct cpu_kernels {
+    const char *isa;
+    int vector_length; /* floats per vector */
+
+    void (*to_float)(float *destination, const void *source, int64_t count, dsconv_dtype type);
+    void (*from_float)(void *destination, const float *source, int64_t count, dsconv_dtype type);
+};
+
+extern const cpu_kernels cpu_kernels_avx512, cpu_kernels_avx2, cpu_kernels_portable;
+
+const cpu_kernels *cpu_best_kernels(void);
+
+#endif

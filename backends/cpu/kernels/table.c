@@ -1,0 +1,25 @@
+/* The table of one instruction set. */
+#include "cpu_kernels.h"
+
+#include "vec.h"
+
+static void to_float(float *destination, const void *source, int64_t count, dsconv_dtype type) {
+    const char *from = source;
+    for (int64_t i = 0; i < count; i += VL)
+        vf_store_n(destination + i,
+                   vf_load_as(from + (size_t)i * dtype_size(type), type, count - i), count - i);
+}
+
+static void from_float(void *destination, const float *source, int64_t count, dsconv_dtype type) {
+    char *to = destination;
+    for (int64_t i = 0; i < count; i += VL)
+        vf_store_as(to + (size_t)i * dtype_size(type), vf_load_n(source + i, count - i), type,
+                    count - i);
+}
+
+const cpu_kernels CPU_NAME(cpu_kernels) = {
+    .isa = CPU_STR(CPU_ISA),
+    .vector_length = VL,
+    .to_float = to_float,
+    .from_float = from_float,
+};
