@@ -14,11 +14,12 @@
 
 /* In the order that auto asks. */
 static const cpu_algo *const algos[] = {
+    &cpu_algo_fused_nhwc,
     &cpu_algo_generic,
 };
 enum { ALGOS = sizeof algos / sizeof *algos };
 
-static const char *const algo_names[] = {"generic", NULL};
+static const char *const algo_names[] = {"fused", "generic", NULL};
 
 static dsconv_status fail(dsconv_message *message, dsconv_status status, const char *text) {
     (void)snprintf(message->text, sizeof message->text, "%s", text);

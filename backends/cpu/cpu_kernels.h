@@ -4,12 +4,16 @@
 
 #include "cpu_internal.h"
 
+struct nhwc_kernels;
+
 struct cpu_kernels {
     const char *isa;
     int vector_length; /* floats per vector */
 
     void (*to_float)(float *destination, const void *source, int64_t count, dsconv_dtype type);
     void (*from_float)(void *destination, const float *source, int64_t count, dsconv_dtype type);
+
+    const struct nhwc_kernels *nhwc;
 };
 
 extern const cpu_kernels cpu_kernels_avx512, cpu_kernels_avx2, cpu_kernels_portable;

@@ -1,6 +1,7 @@
 /* The table of one instruction set. */
 #include "cpu_kernels.h"
 
+#include "nhwc.h"
 #include "vec.h"
 
 static void to_float(float *destination, const void *source, int64_t count, dsconv_dtype type) {
@@ -22,4 +23,5 @@ const cpu_kernels CPU_NAME(cpu_kernels) = {
     .vector_length = VL,
     .to_float = to_float,
     .from_float = from_float,
+    .nhwc = &CPU_NAME(nhwc_kernels),
 };

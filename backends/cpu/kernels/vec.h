@@ -23,6 +23,13 @@
 
 #define CPU_INLINE static inline __attribute__((always_inline, unused))
 
+/** Before a loop of at most eight turns known to the compiler: no loop remains. */
+#ifdef __clang__
+#define CPU_UNROLL _Pragma("unroll")
+#else
+#define CPU_UNROLL _Pragma("GCC unroll 8")
+#endif
+
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
 #include "vec_avx512.h"
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
@@ -30,6 +37,23 @@
 #else
 #include "vec_portable.h"
 #endif
+
+/** Fetches the line of p, to be read or to be written. In assembly because GCC takes a function
+ *  that only prefetches for one without effect, and drops its calls. */
+CPU_INLINE void prefetch_read(const void *p) {
+#if defined(__x86_64__)
+    __asm__ volatile("prefetcht0 %0" : : "m"(*(const char *)p));
+#else
+    __builtin_prefetch(p, 0);
+#endif
+}
+CPU_INLINE void prefetch_write(const void *p) {
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
+#else
+    __builtin_prefetch(p, 1);
+#endif
+}
 
 /** The bits of bf16 round to nearest even; a NaN stays a (quiet) NaN. */
 CPU_INLINE vi vf_round_bf16(vf a) {

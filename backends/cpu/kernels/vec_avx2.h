@@ -114,6 +114,14 @@ CPU_INLINE vf vf_select(vmask mask, vf a, vf b) {
     return _mm256_blendv_ps(b, a, mask);
 }
 
+/** Element i is a's element index[i]. */
+CPU_INLINE vf vf_permute(vf a, vi index) {
+    return _mm256_permutevar8x32_ps(a, index);
+}
+
+CPU_INLINE vi vi_load(const int32_t *p) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
 CPU_INLINE vi vf_as_vi(vf a) {
     return _mm256_castps_si256(a);
 }

@@ -93,6 +93,14 @@ CPU_INLINE vf vf_select(vmask mask, vf a, vf b) {
     return _mm512_mask_blend_ps(mask, b, a);
 }
 
+/** Element i is a's element index[i]. */
+CPU_INLINE vf vf_permute(vf a, vi index) {
+    return _mm512_permutexvar_ps(index, a);
+}
+
+CPU_INLINE vi vi_load(const int32_t *p) {
+    return _mm512_loadu_si512(p);
+}
 CPU_INLINE vi vf_as_vi(vf a) {
     return _mm512_castps_si512(a);
 }

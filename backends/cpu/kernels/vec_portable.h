@@ -35,6 +35,19 @@ CPU_INLINE void vf_stream(float *p, vf a) {
     vf_store(p, a);
 }
 
+/** Element i is a's element index[i]. */
+CPU_INLINE vf vf_permute(vf a, vi index) {
+    vf b = a;
+    for (int i = 0; i < VL; i++)
+        b[i] = a[index[i]];
+    return b;
+}
+
+CPU_INLINE vi vi_load(const int32_t *p) {
+    vi a;
+    memcpy(&a, p, sizeof a);
+    return a;
+}
 CPU_INLINE vi vf_as_vi(vf a) {
     return (vi)a;
 }
