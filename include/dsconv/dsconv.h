@@ -97,7 +97,8 @@ enum { DSCONV_BIAS_NONE = 0, DSCONV_BIAS_DW = 1, DSCONV_BIAS_PW = 2, DSCONV_BIAS
 
 /**
  * One convolution. Extents are at least 1, only n may be 0; paddings are at least 0; the padded
- * image must hold one window. Nothing else limits kernel, stride, padding and dilation.
+ * image must hold one window. Nothing else limits kernel, stride, padding and dilation, but that
+ * each is below 2^40, an element stride and a tensor's span below 2^48 elements.
  * Weights: w_dw is [c*multiplier][r][s], w_pw is [k][c*multiplier], both dense.
  */
 typedef struct dsconv_problem {
@@ -132,7 +133,8 @@ typedef struct dsconv_problem {
         }                                                                                          \
     }
 
-/** What follows from a problem. Spans are the elements from a tensor's first to its last, + 1. */
+/** What follows from a problem. Spans are the elements from a tensor's first to its last, + 1;
+ *  residual_span is 0 when the problem has none. */
 typedef struct dsconv_problem_info {
     size_t struct_size;
     int64_t p, q;         /* output height and width */
@@ -217,7 +219,8 @@ typedef struct dsconv_context_params {
 /**
  * Opens a backend on a device. A backend named by the argument or by DSCONV_BACKEND never falls
  * back to another; "auto" takes the first of cuda, hip and cpu that has a usable device.
- * Reads DSCONV_BACKEND, DSCONV_BACKEND_DIR and DSCONV_LOG (off, error, info, debug).
+ * Reads DSCONV_BACKEND, DSCONV_BACKEND_DIR (an absolute path, searched first for modules) and
+ * DSCONV_LOG (off, error, info, debug; error when unset).
  * params may be NULL for the defaults. On success the caller owns *context and releases it with
  * dsconv_context_destroy(); on failure *context is NULL.
  * Errors: UNKNOWN_BACKEND with the known names, UNAVAILABLE with the reason, INVALID_ARGUMENT,
