@@ -122,6 +122,43 @@ void tensor_set(const tensor *t, int64_t n, int64_t c, int64_t h, int64_t w, dou
     element_set(t->data, t->dtype, tensor_offset(t, n, c, h, w), value);
 }
 
+static void *element_address(const tensor *t, const int64_t at[4]) {
+    return (char *)t->data +
+           (size_t)tensor_offset(t, at[0], at[1], at[2], at[3]) * dtype_size(t->dtype);
+}
+
+/* The next index in the order n, c, h, w; false after the last. */
+static bool next_index(const tensor *t, int64_t at[4]) {
+    for (int i = 3; i >= 0; i--) {
+        if (++at[i] < t->dims[i])
+            return true;
+        at[i] = 0;
+    }
+    return false;
+}
+
+void tensor_copy(const tensor *to, const tensor *from) {
+    int64_t at[4] = {0};
+    if (tensor_count(to) == 0)
+        return;
+    do
+        memcpy(element_address(to, at), element_address(from, at), dtype_size(to->dtype));
+    while (next_index(to, at));
+}
+
+bool tensor_same(const tensor *a, const tensor *b) {
+    int64_t at[4] = {0};
+    if (tensor_count(a) == 0)
+        return true;
+    do {
+        const void *left = element_address(a, at), *right = element_address(b, at);
+        if (memcmp(left, right, dtype_size(a->dtype)) != 0 &&
+            !(isnan(element_get(left, a->dtype, 0)) && isnan(element_get(right, b->dtype, 0))))
+            return false;
+    } while (next_index(a, at));
+    return true;
+}
+
 /* splitmix64: Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators". */
 uint64_t rng_next(rng *r) {
     uint64_t z = r->state += 0x9e3779b97f4a7c15U;

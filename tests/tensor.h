@@ -33,6 +33,11 @@ int64_t tensor_offset(const tensor *t, int64_t n, int64_t c, int64_t h, int64_t 
 double tensor_get(const tensor *t, int64_t n, int64_t c, int64_t h, int64_t w);
 void tensor_set(const tensor *t, int64_t n, int64_t c, int64_t h, int64_t w, double value);
 
+/** Copies elements bit for bit; both views have the same dimensions and type. */
+void tensor_copy(const tensor *to, const tensor *from);
+/** Whether all elements are bitwise equal, or both NaN. */
+bool tensor_same(const tensor *a, const tensor *b);
+
 typedef struct rng {
     uint64_t state;
 } rng;

@@ -1,0 +1,239 @@
+/*
+ * Conformance of a backend and algorithm with the definition:
+ *
+ *   conform BACKEND [ALGO] [--seed S] [--count N] [--cases FILE]
+ *   conform BACKEND [ALGO] [--seed S] [--fill NAME] --problem STRING
+ *   conform --against BACKEND BACKEND [--seed S] [--count N]
+ *
+ * The first runs N problems whose sums are exact, N random ones and the cases of a file, each line
+ * of which is a fill (material.h) and a problem string; the second repeats one of them. The third
+ * has both backends compute N exact problems and compares their outputs with each other.
+ * Exit status: 0 all agree, 1 a failure or nothing ran, 2 wrong usage, 77 no such device here.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "generate.h"
+#include "problem.h"
+#include "trial.h"
+
+enum { EXIT_USAGE = 2, EXIT_SKIP = 77 };
+
+typedef struct options {
+    const char *backend, *algo; /* with `against`, algo is the second backend */
+    const char *cases, *problem;
+    material_kind fill;
+    uint64_t seed;
+    long count;
+    bool against;
+} options;
+
+typedef struct tally {
+    long passed, failed, unsupported;
+} tally;
+
+static bool parse_number(const char *text, uint64_t *value) {
+    char *end;
+    *value = strtoull(text, &end, 0);
+    return end != text && *end == '\0';
+}
+
+static bool parse_option(options *o, const char *name, const char *value) {
+    uint64_t number;
+    if (strcmp(name, "--cases") == 0)
+        o->cases = value;
+    else if (strcmp(name, "--problem") == 0)
+        o->problem = value;
+    else if (strcmp(name, "--fill") == 0)
+        o->fill = material_find(value);
+    else if (!parse_number(value, &number))
+        return false;
+    else if (strcmp(name, "--seed") == 0)
+        o->seed = number;
+    else if (strcmp(name, "--count") == 0)
+        o->count = (long)number;
+    else
+        return false;
+    return o->fill != MATERIAL_KINDS;
+}
+
+static bool parse_options(options *o, int argc, char **argv) {
+    *o = (options){.seed = 1, .count = 100, .fill = MATERIAL_UNIFORM};
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--against") == 0)
+            o->against = true;
+        else if (strncmp(argv[i], "--", 2) == 0) {
+            if (i + 1 == argc || !parse_option(o, argv[i], argv[i + 1]))
+                return false;
+            i++;
+        } else if (o->backend == NULL)
+            o->backend = argv[i];
+        else if (o->algo == NULL)
+            o->algo = argv[i];
+        else
+            return false;
+    }
+    return o->backend != NULL && (!o->against || o->algo != NULL);
+}
+
+static void count_outcome(tally *counts, outcome result) {
+    counts->passed += result == OUTCOME_PASS;
+    counts->failed += result == OUTCOME_FAIL;
+    counts->unsupported += result == OUTCOME_UNSUPPORTED;
+}
+
+static void run_one(const target *t, const dsconv_problem *problem, material_kind kind,
+                    uint64_t seed, tally *counts) {
+    material m;
+    if (!material_make(&m, problem, kind, seed)) {
+        puts("FAIL: out of memory for the inputs");
+        counts->failed++;
+        return;
+    }
+    count_outcome(counts, trial_run(t, &m));
+    material_free(&m);
+}
+
+static void run_generated(const target *t, const options *o, material_kind kind, tally *counts) {
+    rng random = {o->seed * 2 + (kind == MATERIAL_EXACT)};
+    for (long i = 0; i < o->count; i++) {
+        const dsconv_problem problem = generate_problem(&random, kind == MATERIAL_EXACT);
+        run_one(t, &problem, kind, rng_next(&random), counts);
+    }
+}
+
+static bool run_case(const target *t, const options *o, char *line, tally *counts) {
+    char *problem_text = strchr(line, ' ');
+    if (problem_text == NULL)
+        return false;
+    *problem_text++ = '\0';
+    const material_kind kind = material_find(line);
+    char error[PROBLEM_ERROR_SIZE];
+    dsconv_problem problem;
+    if (kind == MATERIAL_KINDS || !problem_parse(problem_text, &problem, error))
+        return false;
+    run_one(t, &problem, kind, o->seed, counts);
+    return true;
+}
+
+static void run_cases(const target *t, const options *o, tally *counts) {
+    char line[PROBLEM_TEXT_SIZE];
+    FILE *file = fopen(o->cases, "r");
+    if (file == NULL) {
+        printf("FAIL: cannot open %s\n", o->cases);
+        counts->failed++;
+        return;
+    }
+    while (fgets(line, sizeof line, file) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        if (line[0] == '\0' || line[0] == '#' || run_case(t, o, line, counts))
+            continue;
+        printf("FAIL: %s: cannot read the case '%s'\n", o->cases, line);
+        counts->failed++;
+    }
+    fclose(file);
+}
+
+/* Opens a target; gives the exit status when that fails, or -1. */
+static int open_target(target *t, const char *backend, const char *algo) {
+    char reason[TARGET_REASON_SIZE];
+    const dsconv_status status = target_open(t, backend, algo, reason);
+    if (status != DSCONV_OK) {
+        printf("%s: %s\n", backend, reason);
+        return status == DSCONV_ERROR_UNAVAILABLE ? EXIT_SKIP : EXIT_USAGE;
+    }
+    if (algo == NULL)
+        return -1;
+    for (size_t i = 0; dsconv_context_algo(t->contexts[0], i) != NULL; i++)
+        if (strcmp(dsconv_context_algo(t->contexts[0], i), algo) == 0)
+            return -1;
+    printf("%s has no algorithm '%s' here\n", backend, algo);
+    target_close(t);
+    return EXIT_SKIP;
+}
+
+static int conform(const options *o) {
+    target t;
+    const int status = open_target(&t, o->backend, o->algo);
+    if (status >= 0)
+        return status;
+    tally counts = {0};
+    if (o->problem != NULL) {
+        dsconv_problem problem;
+        char error[PROBLEM_ERROR_SIZE];
+        if (!problem_parse(o->problem, &problem, error)) {
+            printf("%s\n", error);
+            target_close(&t);
+            return EXIT_USAGE;
+        }
+        run_one(&t, &problem, o->fill, o->seed, &counts);
+    } else {
+        run_generated(&t, o, MATERIAL_EXACT, &counts);
+        run_generated(&t, o, MATERIAL_UNIFORM, &counts);
+        if (o->cases != NULL)
+            run_cases(&t, o, &counts);
+    }
+    target_close(&t);
+    printf("%s/%s: %ld passed, %ld failed, %ld unsupported\n", o->backend,
+           o->algo != NULL ? o->algo : "auto", counts.passed, counts.failed, counts.unsupported);
+    return counts.failed > 0 || counts.passed == 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static outcome compare(const target *a, const target *b, const material *m) {
+    outputs left, right;
+    outcome result = trial_execute(a, m, 0, &left);
+    if (result == OUTCOME_PASS) {
+        result = trial_execute(b, m, 0, &right);
+        if (result == OUTCOME_PASS &&
+            !(tensor_same(&left.y, &right.y) && tensor_same(&left.mid, &right.mid))) {
+            trial_complain(a, m, "differs from the other backend");
+            result = OUTCOME_FAIL;
+        }
+        outputs_free(&right);
+    }
+    outputs_free(&left);
+    return result;
+}
+
+static int against(const options *o) {
+    target a, b;
+    int status = open_target(&a, o->backend, NULL);
+    if (status >= 0)
+        return status;
+    status = open_target(&b, o->algo, NULL);
+    if (status >= 0) {
+        target_close(&a);
+        return status;
+    }
+    tally counts = {0};
+    rng random = {o->seed};
+    for (long i = 0; i < o->count; i++) {
+        const dsconv_problem problem = generate_problem(&random, true);
+        material m;
+        if (!material_make(&m, &problem, MATERIAL_EXACT, rng_next(&random))) {
+            counts.failed++;
+            continue;
+        }
+        count_outcome(&counts, compare(&a, &b, &m));
+        material_free(&m);
+    }
+    target_close(&a);
+    target_close(&b);
+    printf("%s against %s: %ld passed, %ld failed, %ld unsupported\n", o->backend, o->algo,
+           counts.passed, counts.failed, counts.unsupported);
+    return counts.failed > 0 || counts.passed == 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv) {
+    options o;
+    if (!parse_options(&o, argc, argv)) {
+        fputs("usage: conform BACKEND [ALGO] [--seed S] [--count N] [--cases FILE]\n"
+              "       conform BACKEND [ALGO] [--seed S] [--fill NAME] --problem STRING\n"
+              "       conform --against BACKEND BACKEND [--seed S] [--count N]\n",
+              stderr);
+        return EXIT_USAGE;
+    }
+    trial_watch_crashes();
+    return o.against ? against(&o) : conform(&o);
+}

@@ -1,0 +1,51 @@
+/*
+ * One problem on one backend and algorithm: run several ways and compared with the reference.
+ */
+#ifndef DSCONV_TESTS_TRIAL_H
+#define DSCONV_TESTS_TRIAL_H
+
+#include "material.h"
+
+enum { TARGET_CONTEXTS = 3, TARGET_REASON_SIZE = 320 };
+
+/** A backend opened with 1, 2 and 3 threads, and the algorithm to force (NULL: its own choice). */
+typedef struct target {
+    const char *backend, *algo;
+    bool host; /* its tensors are ordinary host memory */
+    dsconv_context *contexts[TARGET_CONTEXTS];
+} target;
+
+/** Opens a backend. On failure `reason` says why and nothing needs to be closed. */
+dsconv_status target_open(target *t, const char *backend, const char *algo,
+                          char reason[TARGET_REASON_SIZE]);
+void target_close(target *t);
+
+typedef enum outcome { OUTCOME_PASS, OUTCOME_FAIL, OUTCOME_UNSUPPORTED } outcome;
+
+/** Host copies of what a run gave, dense in the problem's layout; free the data. */
+typedef struct outputs {
+    tensor y, mid;
+    bool tf32;
+} outputs;
+
+void outputs_free(outputs *out);
+
+/** One run: with 1 + variant threads, and guarded memory at another place for each variant. */
+outcome trial_execute(const target *t, const material *m, int variant, outputs *out);
+
+/** Compares with the reference; prints what is wrong. */
+bool trial_verify(const target *t, const material *m, const outputs *out);
+
+/**
+ * Runs the problem with 1, 2 and 3 threads, its last image alone and its residual in y, which all
+ * must agree bit for bit, and verifies the result. Prints every failure with a line to repeat it.
+ */
+outcome trial_run(const target *t, const material *m);
+
+/** Prints a failure: what, the target, and the line to repeat it. */
+void trial_complain(const target *t, const material *m, const char *what);
+
+/** Makes a crash print which trial it was. */
+void trial_watch_crashes(void);
+
+#endif
