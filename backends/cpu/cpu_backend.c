@@ -15,6 +15,7 @@
 /* In the order that auto asks. */
 static const cpu_algo *const algos[] = {
     &cpu_algo_fused_nhwc,
+    &cpu_algo_fused_nchw,
     &cpu_algo_generic,
 };
 enum { ALGOS = sizeof algos / sizeof *algos };

@@ -14,6 +14,11 @@ struct cpu_kernels {
     void (*from_float)(void *destination, const float *source, int64_t count, dsconv_dtype type);
 
     const struct nhwc_kernels *nhwc;
+
+    /* fused NCHW */
+    const char *nchw_name;
+    int nchw_pw_rows; /* output channels in a panel of weights */
+    cpu_work nchw_work;
 };
 
 extern const cpu_kernels cpu_kernels_avx512, cpu_kernels_avx2, cpu_kernels_portable;

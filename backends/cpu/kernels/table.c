@@ -2,6 +2,7 @@
 #include "cpu_kernels.h"
 
 #include "nhwc.h"
+#include "nchw_pointwise.h"
 #include "vec.h"
 
 static void to_float(float *destination, const void *source, int64_t count, dsconv_dtype type) {
@@ -24,4 +25,7 @@ const cpu_kernels CPU_NAME(cpu_kernels) = {
     .to_float = to_float,
     .from_float = from_float,
     .nhwc = &CPU_NAME(nhwc_kernels),
+    .nchw_name = "nchw_" CPU_STR(CPU_ISA),
+    .nchw_pw_rows = PW_ROWS,
+    .nchw_work = CPU_NAME(nchw_work),
 };

@@ -56,6 +56,13 @@ CPU_INLINE void prefetch_write(const void *p) {
 #endif
 }
 
+/** Orders vf_stream before later stores. */
+CPU_INLINE void stream_fence(void) {
+#ifdef __SSE__
+    __asm__ volatile("sfence" : : : "memory");
+#endif
+}
+
 /** The bits of bf16 round to nearest even; a NaN stays a (quiet) NaN. */
 CPU_INLINE vi vf_round_bf16(vf a) {
     vi bits = vf_as_vi(a);

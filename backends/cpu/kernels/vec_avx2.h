@@ -122,6 +122,14 @@ CPU_INLINE vf vf_permute(vf a, vi index) {
 CPU_INLINE vi vi_load(const int32_t *p) {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
+
+/** Separates the elements with even and odd index of a followed by b. */
+CPU_INLINE void vf_split(vf a, vf b, vf *even, vf *odd) {
+    __m256 low = _mm256_permute2f128_ps(a, b, 0x20), high = _mm256_permute2f128_ps(a, b, 0x31);
+    *even = _mm256_shuffle_ps(low, high, 0x88);
+    *odd = _mm256_shuffle_ps(low, high, 0xdd);
+}
+
 CPU_INLINE vi vf_as_vi(vf a) {
     return _mm256_castps_si256(a);
 }

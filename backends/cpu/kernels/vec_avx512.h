@@ -101,6 +101,15 @@ CPU_INLINE vf vf_permute(vf a, vi index) {
 CPU_INLINE vi vi_load(const int32_t *p) {
     return _mm512_loadu_si512(p);
 }
+
+/** Separates the elements with even and odd index of a followed by b. */
+CPU_INLINE void vf_split(vf a, vf b, vf *even, vf *odd) {
+    const __m512i pick =
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    *even = _mm512_permutex2var_ps(a, pick, b);
+    *odd = _mm512_permutex2var_ps(a, _mm512_add_epi32(pick, _mm512_set1_epi32(1)), b);
+}
+
 CPU_INLINE vi vf_as_vi(vf a) {
     return _mm512_castps_si512(a);
 }

@@ -136,6 +136,12 @@ CPU_INLINE vf vi_to_vf(vi a) {
     return __builtin_convertvector(a, vf);
 }
 
+/** Separates the elements with even and odd index of a followed by b. */
+CPU_INLINE void vf_split(vf a, vf b, vf *even, vf *odd) {
+    *even = (vf){a[0], a[2], b[0], b[2]};
+    *odd = (vf){a[1], a[3], b[1], b[3]};
+}
+
 /** Exact; scaling by 2^112 makes subnormals right without a branch. */
 CPU_INLINE vf widen_f16(vi half) {
     vi magnitude = vi_shl(vi_and(half, vi_set1(0x7fff)), 13);

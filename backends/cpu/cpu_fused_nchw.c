@@ -1,0 +1,196 @@
+/* Algorithm `fused` for NCHW: the shape of tiles and the packing of weights. */
+#include "cpu_kernels.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernels/nchw.h"
+
+/* Bytes of D that one thread works on: a part of the second-level cache. */
+static const int64_t d_target = 288 * 1024;
+
+/* Per-thread memory beyond which a problem is better left to `generic`. */
+static const int64_t memory_limit = 32 * 1024 * 1024;
+
+/* Outputs larger than this leave the caches anyway, so they are stored past them. */
+static const int64_t stream_from = 8 * 1024 * 1024;
+
+static int64_t divide_up(int64_t a, int64_t b) {
+    return a / b + (a % b != 0);
+}
+
+static int64_t round_up(int64_t a, int64_t b) {
+    return divide_up(a, b) * b;
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Slots of a tile: consecutive input rows, or those of each tap apart where that takes fewer. */
+static void choose_slots(nchw_plan *f) {
+    const dsconv_problem *p = &f->shape.problem;
+    const int64_t together = (f->rows - 1) * p->stride_h + (p->r - 1) * p->dil_h + 1;
+    if (together <= f->rows * p->r) {
+        f->slots = together;
+        f->step_p = p->stride_h;
+        f->step_r = p->dil_h;
+    } else {
+        f->slots = f->rows * p->r;
+        f->step_p = 1;
+        f->step_r = f->rows;
+    }
+}
+
+static void choose_memory(nchw_plan *f, int64_t vector) {
+    const dsconv_problem *p = &f->shape.problem;
+    const int64_t columns = (f->cols - 1) * p->stride_w + (p->s - 1) * p->dil_w + 1;
+    choose_slots(f);
+    f->phase_pitch = round_up(divide_up(columns, p->stride_w) + 2 * vector, vector);
+    f->slot_pitch = f->phase_pitch * p->stride_w;
+    f->pitch = round_up(f->rows * (f->flat ? f->cols : round_up(f->cols, vector)), vector);
+    if (f->pitch / vector % 2 == 0)
+        f->pitch += vector; /* an even pitch would crowd into few sets of the cache */
+    f->d_size = (size_t)round_up(f->pitch * f->shape.mid_channels * (int64_t)sizeof(float), 256);
+    /* One slot more for rows before they are split by phase, then the pointers. */
+    f->scratch_size = (size_t)round_up((f->slots + 1) * f->slot_pitch * (int64_t)sizeof(float) +
+                                           f->slots * (int64_t)sizeof(float *),
+                                       256);
+}
+
+/* Tiles of whole rows as many as D's target holds; of a part of one row when even that is too
+ * much. The result does not depend on it. */
+static void choose_tile(nchw_plan *f, int threads, int64_t vector) {
+    const dsconv_problem *p = &f->shape.problem;
+    const int64_t P = f->shape.p, Q = f->shape.q;
+    int64_t pixels = d_target / (f->shape.mid_channels * (int64_t)sizeof(float));
+    if (pixels < 3 * vector)
+        pixels = 3 * vector;
+    f->rows = pixels / Q > 1 ? smaller(pixels / Q, P) : 1;
+    f->cols = Q;
+    if (Q > 2 * pixels) {
+        f->rows = 1;
+        f->cols = round_up(divide_up(Q, divide_up(Q, pixels)), vector);
+    }
+    f->rows = divide_up(P, divide_up(P, f->rows));
+    f->tiles_p = divide_up(P, f->rows);
+    f->tiles_q = divide_up(Q, f->cols);
+    f->shared = threads > 1 && p->n * f->tiles_p * f->tiles_q < 2 * threads;
+    f->flat = f->cols == Q && p->y_strides[3] == 1 && p->y_strides[2] == Q &&
+              (p->residual == DSCONV_RESIDUAL_NONE ||
+               (p->residual_strides[3] == 1 && p->residual_strides[2] == Q));
+    choose_memory(f, vector);
+}
+
+static const char *refuse(const cpu_context *context, const dsconv_shape *shape) {
+    if (shape->problem.layout != DSCONV_NCHW)
+        return "layout nhwc";
+    nchw_plan f = {.shape = *shape};
+    if (shape->mid_channels > memory_limit || shape->problem.stride_w > memory_limit ||
+        shape->problem.dil_w * shape->problem.s > memory_limit || shape->problem.r > memory_limit)
+        return "extents too large for a tile in the cache";
+    choose_tile(&f, context->threads, context->kernels->vector_length);
+    if ((int64_t)(f.d_size + f.scratch_size) > memory_limit)
+        return "extents too large for a tile in the cache";
+    return NULL;
+}
+
+static void destroy(cpu_plan *plan) {
+    nchw_plan *f = plan->data;
+    if (f) {
+        free(f->tap);
+        free(f->zeros);
+        free(f->w_dw);
+        free(f->bias_dw);
+        free(f->bias_pw);
+        free(f->w_pw);
+        free(f->non_finite);
+    }
+    free(f);
+}
+
+static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
+    const dsconv_problem *p = &plan->shape.problem;
+    const int64_t mid = plan->shape.mid_channels, rows = plan->kernels->nchw_pw_rows;
+    nchw_plan *f = plan->data = calloc(1, sizeof *f);
+    if (!f)
+        return cpu_out_of_memory(message);
+    f->shape = plan->shape;
+    f->mid = (epilogue){DSCONV_F32, DSCONV_RESIDUAL_NONE, p->act_mid};
+    f->out = (epilogue){p->dtype, p->residual, p->act_out};
+    choose_tile(f, plan->threads, plan->kernels->vector_length);
+    f->tap = cpu_alloc(p->s, sizeof *f->tap);
+    f->zeros = cpu_alloc(p->w + 64, sizeof(float));
+    f->w_dw = cpu_alloc(mid, (size_t)(p->r * p->s) * sizeof(float));
+    f->bias_dw = cpu_alloc(mid, sizeof(float));
+    f->bias_pw = cpu_alloc(round_up(p->k, rows), sizeof(float));
+    f->w_pw = cpu_alloc(round_up(p->k, rows), (size_t)mid * sizeof(float));
+    f->non_finite = cpu_alloc(mid, sizeof(bool));
+    if (!f->tap || !f->zeros || !f->w_dw || !f->bias_dw || !f->bias_pw || !f->w_pw ||
+        !f->non_finite)
+        return cpu_out_of_memory(message);
+    for (int64_t s = 0; s < p->s; s++)
+        f->tap[s] = s * p->dil_w % p->stride_w * f->phase_pitch + s * p->dil_w / p->stride_w;
+    plan->kernel = plan->kernels->nchw_name;
+    plan->workspace_size = f->shared ? 2 * f->d_size + (size_t)plan->threads * f->scratch_size
+                                     : (size_t)plan->threads * (f->d_size + f->scratch_size);
+    return DSCONV_OK;
+}
+
+static dsconv_status set_weights(cpu_plan *plan, const dsconv_weights *from,
+                                 dsconv_message *message) {
+    const dsconv_problem *p = &plan->shape.problem;
+    const int64_t mid = plan->shape.mid_channels, rows = plan->kernels->nchw_pw_rows;
+    nchw_plan *f = plan->data;
+    float *line = cpu_alloc(mid, sizeof(float));
+    if (!line)
+        return cpu_out_of_memory(message);
+    cpu_to_float(f->w_dw, from->w_dw, mid * p->r * p->s, p->dtype);
+    if (from->bias_dw)
+        cpu_to_float(f->bias_dw, from->bias_dw, mid, p->dtype);
+    if (from->bias_pw)
+        cpu_to_float(f->bias_pw, from->bias_pw, p->k, p->dtype);
+    for (int64_t i = 0; i < mid * p->r * p->s; i++)
+        if (!isfinite(f->w_dw[i]))
+            f->non_finite[i / (p->r * p->s)] = true;
+    for (int64_t k = 0; k < p->k; k++) {
+        const char *row = (const char *)from->w_pw + k * mid * (p->dtype == DSCONV_F32 ? 4 : 2);
+        cpu_to_float(line, row, mid, p->dtype);
+        float *to = f->w_pw + k / rows * rows * mid + k % rows;
+        for (int64_t j = 0; j < mid; j++)
+            to[j * rows] = line[j];
+    }
+    free(line);
+    return DSCONV_OK;
+}
+
+/* Whether every vector stored lies on a boundary of its own size. */
+static bool aligned(const nchw_plan *f, const void *y) {
+    const dsconv_problem *p = &f->shape.problem;
+    const int64_t stride = p->y_strides[0] | p->y_strides[1] | p->y_strides[2];
+    return ((uintptr_t)y | (uintptr_t)(stride * 4)) % 64 == 0 && p->y_strides[3] == 1 &&
+           f->shape.q % 16 == 0;
+}
+
+static dsconv_status run(const cpu_plan *plan, const dsconv_run_params *params,
+                         dsconv_message *message) {
+    (void)message;
+    const nchw_plan *f = plan->data;
+    const dsconv_problem *p = &f->shape.problem;
+    nchw_run arguments = {.plan = f, .params = params};
+    int64_t size;
+    if (__builtin_mul_overflow(p->n * p->k, f->shape.p * f->shape.q * 4, &size))
+        size = INT64_MAX;
+    arguments.stream = p->dtype == DSCONV_F32 && size >= stream_from && aligned(f, params->y);
+    cpu_parallel(plan, plan->kernels->nchw_work, &arguments);
+    return DSCONV_OK;
+}
+
+const cpu_algo cpu_algo_fused_nchw = {
+    .name = "fused",
+    .refuse = refuse,
+    .create = create,
+    .destroy = destroy,
+    .set_weights = set_weights,
+    .run = run,
+};

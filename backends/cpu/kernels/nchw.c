@@ -1,0 +1,332 @@
+/* The fused NCHW algorithm: what one thread does. */
+#include "nchw.h"
+
+#include "cpu_kernels.h"
+#include "nchw_depthwise.h"
+#include "nchw_pointwise.h"
+
+#define depthwise    CPU_NAME(nchw_depthwise)
+#define panels       CPU_NAME(nchw_panel)
+#define epilogue_row CPU_NAME(epilogue_row)
+
+/* Panels that share a block of weights while it is in L1; also the run of pixels that is stored
+ * to one channel before the next. */
+enum { GROUP = 4 };
+
+/* Input of the next tile, brought into the cache a few lines at a time. */
+typedef struct ahead {
+    const char *plane; /* first byte needed of channel 0 */
+    int64_t channel_size, bytes, channels;
+    int64_t channel, byte;
+    int64_t lines; /* per step */
+} ahead;
+
+static void ahead_step(ahead *a) {
+    for (int64_t i = 0; i < a->lines && a->channel < a->channels; i++) {
+        prefetch_read(a->plane + a->channel * a->channel_size + a->byte);
+        a->byte += 64;
+        if (a->byte >= a->bytes) {
+            a->byte = 0;
+            a->channel++;
+        }
+    }
+}
+
+static nchw_tile tile_at(const nchw_plan *plan, int64_t index) {
+    nchw_tile tile;
+    tile.q = index % plan->tiles_q * plan->cols;
+    index /= plan->tiles_q;
+    tile.p = index % plan->tiles_p * plan->rows;
+    tile.n = index / plan->tiles_p;
+    tile.rows = plan->shape.p - tile.p < plan->rows ? plan->shape.p - tile.p : plan->rows;
+    tile.cols = plan->shape.q - tile.q < plan->cols ? plan->shape.q - tile.q : plan->cols;
+    tile.pitch = plan->flat ? tile.cols : (tile.cols + VL - 1) / VL * VL;
+    return tile;
+}
+
+/* What tile `next` reads of x and `tile` has not; nothing when rows are not contiguous. */
+static ahead ahead_of(const nchw_run *run, const nchw_tile *tile, const nchw_tile *next,
+                      int64_t steps) {
+    const dsconv_problem *p = &run->plan->shape.problem;
+    const int64_t size = (int64_t)dtype_size(p->dtype);
+    const int64_t reach = (p->r - 1) * p->dil_h + 1 - p->pad_top;
+    ahead a = {0};
+    int64_t begin = next->p * p->stride_h - p->pad_top;
+    int64_t end = (next->p + next->rows - 1) * p->stride_h + reach;
+    if (next->n == tile->n && next->q == tile->q) {
+        int64_t seen = (tile->p + tile->rows - 1) * p->stride_h + reach;
+        begin = begin < seen ? seen : begin;
+    }
+    begin = begin < 0 ? 0 : begin;
+    end = end > p->h ? p->h : end;
+    if (end <= begin || p->x_strides[3] != 1 || p->x_strides[2] != p->w)
+        return a;
+    a.plane = (const char *)run->params->x + (next->n * p->x_strides[0] + begin * p->w) * size;
+    a.channel_size = p->x_strides[1] * size;
+    a.bytes = (end - begin) * p->w * size;
+    a.channels = p->c;
+    a.lines = ((a.bytes + 63) / 64 * a.channels + steps - 1) / steps;
+    return a;
+}
+
+/* What the plain stages leave to do to a row of D: the activation, and the copy for the caller. */
+static void finish_mid(const nchw_run *run, const nchw_tile *tile, int64_t j, float *d) {
+    const nchw_plan *plan = run->plan;
+    const dsconv_problem *p = &plan->shape.problem;
+    float low, high;
+    if (!epilogue_clamp(&plan->mid, &low, &high))
+        for (int64_t row = 0; row < tile->rows; row++) {
+            float *at = d + row * tile->pitch;
+            epilogue_row(&plan->mid, at, NULL, at, tile->cols);
+        }
+    if (p->output_mid) {
+        const epilogue copy = {.dtype = p->dtype};
+        const int64_t *stride = plan->shape.mid_strides;
+        const int64_t at = tile->n * stride[0] + j * stride[1] + tile->p * stride[2] + tile->q;
+        char *mid = (char *)run->params->mid + at * (int64_t)dtype_size(p->dtype);
+        for (int64_t row = 0; row < tile->rows; row++)
+            epilogue_row(&copy, d + row * tile->pitch, NULL,
+                         mid + row * stride[2] * (int64_t)dtype_size(p->dtype), tile->cols);
+    }
+}
+
+/* Ends up to n sums of one output channel that lie side by side in y, at element `at` there and
+ * element `at_residual` of the residual. */
+static void finish_run(const nchw_run *run, float *sum, int64_t at, int64_t at_residual,
+                       int64_t n) {
+    const dsconv_problem *p = &run->plan->shape.problem;
+    const epilogue *out = &run->plan->out;
+    const int64_t size = (int64_t)dtype_size(p->dtype);
+    const int64_t step = p->y_strides[3], step_residual = p->residual_strides[3];
+    const char *residual = run->params->residual;
+    char *y = (char *)run->params->y + at * size;
+    if (residual)
+        residual += at_residual * size;
+    if (step == 1 && (!residual || step_residual == 1))
+        epilogue_row(out, sum, residual, y, n);
+    else
+        for (int64_t i = 0; i < n; i++)
+            epilogue_row(out, sum + i, residual ? residual + i * step_residual * size : NULL,
+                         y + i * step * size, 1);
+}
+
+/* Where pixel `index` of a tile's D is: offset from the tile's first element in y or residual. */
+static int64_t pixel_offset(const nchw_tile *tile, const int64_t *strides, int64_t index) {
+    return index / tile->pitch * strides[2] + index % tile->pitch * strides[3];
+}
+
+typedef struct stage {
+    const nchw_run *run;
+    const nchw_tile *tile;
+    const float *d;
+    int64_t y, residual; /* the tile's first element of output channel 0 */
+    int64_t vectors;     /* of pixels, the last one perhaps partial */
+    int64_t pixels;      /* floats of D in use per channel */
+    int tail;            /* pixels left to nchw_tail, not counted in vectors */
+    bool direct;         /* the kernel itself stores y */
+} stage;
+
+/* Elements in use of vector v of D. */
+static int64_t vector_length(const stage *s, int64_t v) {
+    int64_t end = s->run->plan->flat ? s->pixels : s->tile->cols;
+    int64_t at = s->run->plan->flat ? v * VL : v * VL % s->tile->pitch;
+    return end - at < VL ? end - at : VL;
+}
+
+static void indirect(const stage *s, const panel *a, int64_t k, int64_t v, float *sums,
+                     int vectors) {
+    const dsconv_problem *p = &s->run->plan->shape.problem;
+    for (int row = 0; row < a->rows; row++)
+        for (int i = 0; i < vectors; i++) {
+            float *sum = sums + (row * PW_VECTORS + i) * VL;
+            int64_t pixel = (v + i) * VL;
+            finish_run(s->run, sum,
+                       s->y + (k + row) * p->y_strides[1] +
+                           pixel_offset(s->tile, p->y_strides, pixel),
+                       s->residual + (k + row) * p->residual_strides[1] +
+                           pixel_offset(s->tile, p->residual_strides, pixel),
+                       vector_length(s, v + i));
+        }
+}
+
+/* Output channels k .. k+PW_ROWS of `vectors` vectors from v. */
+static void one_panel(const stage *s, int64_t k, int64_t v, int vectors) {
+    const nchw_plan *plan = s->run->plan;
+    const dsconv_problem *p = &plan->shape.problem;
+    const int64_t channels = plan->shape.mid_channels;
+    const int64_t size = (int64_t)dtype_size(p->dtype);
+    float sums[PW_ROWS * PW_VECTORS * VL];
+    panel a = {
+        .channels = channels,
+        .w = plan->w_pw + k * channels,
+        .bias = plan->bias_pw + k,
+        .d = s->d + v * VL,
+        .pitch = plan->pitch,
+        .rows = (int)(p->k - k < PW_ROWS ? p->k - k : PW_ROWS),
+    };
+    if (!s->direct) {
+        a.y = (char *)sums;
+        a.y_row = (int64_t)sizeof(float) * PW_VECTORS * VL;
+        for (int i = 0; i < vectors; i++) {
+            a.at[i] = i * VL * (int64_t)sizeof(float);
+            a.n[i] = VL;
+        }
+        panels[DSCONV_F32][vectors - 1](&a);
+        indirect(s, &a, k, v, sums, vectors);
+        return;
+    }
+    a.clamp = plan->out.act.kind != DSCONV_ACT_NONE;
+    (void)epilogue_clamp(&plan->out, &a.low, &a.high);
+    a.y = (char *)s->run->params->y + (s->y + k * p->y_strides[1]) * size;
+    a.y_row = p->y_strides[1] * size;
+    a.stream = s->run->stream;
+    for (int i = 0; i < vectors; i++) {
+        a.at[i] = pixel_offset(s->tile, p->y_strides, (v + i) * VL) * size;
+        a.n[i] = vector_length(s, v + i);
+    }
+    panels[p->dtype][vectors - 1](&a);
+}
+
+static void tail_panel(const stage *s, int64_t k) {
+    const nchw_plan *plan = s->run->plan;
+    const dsconv_problem *p = &plan->shape.problem;
+    const int64_t channels = plan->shape.mid_channels, pixel = s->vectors * VL;
+    float sums[4 * VL];
+    const panel a = {
+        .channels = channels,
+        .w = plan->w_pw + k * channels,
+        .bias = plan->bias_pw + k,
+        .d = s->d + pixel,
+        .pitch = plan->pitch,
+    };
+    CPU_NAME(nchw_tail)(&a, s->tail, sums);
+    for (int64_t row = 0; row < PW_ROWS && k + row < p->k; row++) {
+        float line[4];
+        for (int i = 0; i < s->tail; i++)
+            line[i] = sums[i * VL + row];
+        finish_run(s->run, line,
+                   s->y + (k + row) * p->y_strides[1] + pixel_offset(s->tile, p->y_strides, pixel),
+                   s->residual + (k + row) * p->residual_strides[1] +
+                       pixel_offset(s->tile, p->residual_strides, pixel),
+                   s->tail);
+    }
+}
+
+/* Vectors of the next panel when `left` remain: threes, but two twos rather than three and one. */
+static int panel_vectors(int64_t left) {
+    return left >= 3 && left != 4 ? 3 : left >= 2 ? 2 : 1;
+}
+
+/* Output channels [begin, end) of a tile, in multiples of PW_ROWS. */
+static void pointwise(const stage *s, int64_t begin, int64_t end, ahead *next) {
+    int64_t v = 0;
+    while (v < s->vectors) {
+        int count[GROUP], panels_here = 0;
+        int64_t last = v;
+        for (; panels_here < GROUP && last < s->vectors; panels_here++) {
+            count[panels_here] = panel_vectors(s->vectors - last);
+            last += count[panels_here];
+        }
+        for (int64_t k = begin; k < end; k += PW_ROWS) {
+            int64_t at = v;
+            for (int i = 0; i < panels_here; i++) {
+                one_panel(s, k, at, count[i]);
+                ahead_step(next);
+                at += count[i];
+            }
+        }
+        v = last;
+    }
+    if (s->tail > 0)
+        for (int64_t k = begin; k < end; k += PW_ROWS)
+            tail_panel(s, k);
+}
+
+static stage stage_of(const nchw_run *run, const nchw_tile *tile, const float *d) {
+    const nchw_plan *plan = run->plan;
+    const dsconv_problem *p = &plan->shape.problem;
+    const int64_t *y = p->y_strides, *residual = p->residual_strides;
+    float low, high;
+    stage s = {.run = run, .tile = tile, .d = d};
+    s.y = tile->n * y[0] + tile->p * y[2] + tile->q * y[3];
+    s.residual = tile->n * residual[0] + tile->p * residual[2] + tile->q * residual[3];
+    s.pixels = tile->rows * tile->pitch;
+    s.tail = (int)(s.pixels % VL);
+    if (s.tail > VL / 4)
+        s.tail = 0;
+    s.vectors = (s.pixels - s.tail + VL - 1) / VL;
+    const epilogue as_float = {DSCONV_F32, plan->out.residual, plan->out.act};
+    s.direct = epilogue_clamp(&as_float, &low, &high) && y[3] == 1;
+    return s;
+}
+
+static void work_alone(const nchw_run *run, const nchw_scratch *scratch, float *d, int thread,
+                       int threads) {
+    const nchw_plan *plan = run->plan;
+    const dsconv_problem *p = &plan->shape.problem;
+    int64_t begin, end;
+    cpu_share(p->n * plan->tiles_p * plan->tiles_q, thread, threads, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        nchw_tile tile = tile_at(plan, i), following;
+        for (int64_t j = 0; j < plan->shape.mid_channels; j++) {
+            depthwise(plan, &tile, run->params->x, j, scratch, d + j * plan->pitch);
+            finish_mid(run, &tile, j, d + j * plan->pitch);
+        }
+        stage s = stage_of(run, &tile, d);
+        ahead next = {0};
+        if (i + 1 < end) {
+            following = tile_at(plan, i + 1);
+            next = ahead_of(run, &tile, &following,
+                            (s.vectors + 2) / 3 * ((p->k + PW_ROWS - 1) / PW_ROWS));
+        }
+        pointwise(&s, 0, p->k, &next);
+    }
+}
+
+/* Two tiles in turn, so that one barrier a tile is enough. */
+static void work_together(const nchw_run *run, const nchw_scratch *scratch, float *const d[2],
+                          int thread, int threads) {
+    const nchw_plan *plan = run->plan;
+    const dsconv_problem *p = &plan->shape.problem;
+    int64_t j_begin, j_end, k_begin, k_end;
+    cpu_share(plan->shape.mid_channels, thread, threads, &j_begin, &j_end);
+    cpu_share((p->k + PW_ROWS - 1) / PW_ROWS, thread, threads, &k_begin, &k_end);
+    k_end = k_end * PW_ROWS < p->k ? k_end * PW_ROWS : p->k;
+    for (int64_t i = 0; i < p->n * plan->tiles_p * plan->tiles_q; i++) {
+        nchw_tile tile = tile_at(plan, i);
+        float *to = d[i % 2];
+        for (int64_t j = j_begin; j < j_end; j++) {
+            depthwise(plan, &tile, run->params->x, j, scratch, to + j * plan->pitch);
+            finish_mid(run, &tile, j, to + j * plan->pitch);
+        }
+        if (threads > 1)
+            cpu_barrier();
+        stage s = stage_of(run, &tile, to);
+        ahead none = {0};
+        pointwise(&s, k_begin * PW_ROWS, k_end, &none);
+    }
+}
+
+void CPU_NAME(nchw_work)(const void *arguments, int thread, int threads) {
+    const nchw_run *run = arguments;
+    const nchw_plan *plan = run->plan;
+    char *memory = run->params->workspace;
+    float *d[2] = {(float *)(void *)memory, (float *)(void *)(memory + plan->d_size)};
+    if (plan->shared)
+        memory += 2 * plan->d_size + (size_t)thread * plan->scratch_size;
+    else {
+        memory += (size_t)thread * (plan->d_size + plan->scratch_size);
+        d[0] = (float *)(void *)memory;
+        memory += plan->d_size;
+    }
+    const nchw_scratch scratch = {
+        (const float **)(void *)(memory + plan->scratch_size) - plan->slots,
+        (float *)(void *)memory,
+    };
+    if (plan->shared)
+        work_together(run, &scratch, d, thread, threads);
+    else
+        work_alone(run, &scratch, d[0], thread, threads);
+    if (run->stream)
+        stream_fence();
+}

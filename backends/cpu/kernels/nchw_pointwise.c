@@ -1,0 +1,114 @@
+#include "nchw_pointwise.h"
+
+/* Accumulators have names of their own because GCC keeps an array of them in memory. */
+#if PW_ROWS == 8
+#define EACH_ROW(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7)
+#else
+#define EACH_ROW(M) M(0) M(1) M(2) M(3)
+#endif
+
+#define START(m) vf a##m = vf_set1(a->bias[m]), b##m = a##m, c##m = a##m;
+
+#define STEP(m)                                                                                    \
+    {                                                                                              \
+        vf weight = vf_set1(w[m]);                                                                 \
+        a##m = vf_fma(weight, d0, a##m);                                                           \
+        if (vectors > 1)                                                                           \
+            b##m = vf_fma(weight, d1, b##m);                                                       \
+        if (vectors > 2)                                                                           \
+            c##m = vf_fma(weight, d2, c##m);                                                       \
+    }
+
+#define STORE(m)                                                                                   \
+    if (m < a->rows) {                                                                             \
+        store(a, m, 0, a##m, type);                                                                \
+        if (vectors > 1)                                                                           \
+            store(a, m, 1, b##m, type);                                                            \
+        if (vectors > 2)                                                                           \
+            store(a, m, 2, c##m, type);                                                            \
+    }
+
+#define PREFETCH(m)                                                                                \
+    if (m < a->rows)                                                                               \
+        for (int i = 0; i < vectors; i++)                                                          \
+            prefetch_write(a->y + m * a->y_row + a->at[i]);
+
+CPU_INLINE void store(const panel *a, int row, int vector, vf v, const dsconv_dtype type) {
+    char *to = a->y + row * a->y_row + a->at[vector];
+    if (a->clamp)
+        v = vf_min(vf_set1(a->high), vf_max(vf_set1(a->low), v));
+    if (type == DSCONV_F32 && a->stream)
+        vf_stream((float *)(void *)to, v);
+    else
+        vf_store_as(to, v, type, a->n[vector]);
+}
+
+CPU_INLINE void panel_of(const panel *a, const dsconv_dtype type, const int vectors) {
+    const float *w = a->w, *d = a->d;
+    const int64_t pitch = a->pitch;
+    if (!a->stream) {
+        EACH_ROW(PREFETCH)
+    }
+    EACH_ROW(START)
+    for (int64_t j = a->channels; j > 0; j--) {
+        vf d0 = vf_load(d);
+        vf d1 = vectors > 1 ? vf_load(d + VL) : d0;
+        vf d2 = vectors > 2 ? vf_load(d + 2 * VL) : d0;
+        EACH_ROW(STEP)
+        d += pitch;
+        w += PW_ROWS;
+    }
+    EACH_ROW(STORE)
+}
+
+#define PANEL(name, type, vectors)                                                                 \
+    static void name##_##vectors(const panel *a) {                                                 \
+        panel_of(a, type, vectors);                                                                \
+    }
+#define PANELS(name, type) PANEL(name, type, 1) PANEL(name, type, 2) PANEL(name, type, 3)
+PANELS(f32, DSCONV_F32)
+PANELS(f16, DSCONV_F16)
+PANELS(bf16, DSCONV_BF16)
+
+panel_fn *const CPU_NAME(nchw_panel)[3][PW_VECTORS] = {
+    {f32_1, f32_2, f32_3},
+    {f16_1, f16_2, f16_3},
+    {bf16_1, bf16_2, bf16_3},
+};
+
+CPU_INLINE void tail_of(const panel *a, const int pixels, float *y) {
+    const float *w = a->w, *d = a->d;
+    vf a0 = vf_load_n(a->bias, PW_ROWS), a1 = a0, a2 = a0, a3 = a0;
+    for (int64_t j = a->channels; j > 0; j--) {
+        vf weights = vf_load_n(w, PW_ROWS);
+        a0 = vf_fma(weights, vf_set1(d[0]), a0);
+        if (pixels > 1)
+            a1 = vf_fma(weights, vf_set1(d[1]), a1);
+        if (pixels > 2)
+            a2 = vf_fma(weights, vf_set1(d[2]), a2);
+        if (pixels > 3)
+            a3 = vf_fma(weights, vf_set1(d[3]), a3);
+        d += a->pitch;
+        w += PW_ROWS;
+    }
+    vf_store(y, a0);
+    vf_store(y + VL, a1);
+    vf_store(y + 2 * VL, a2);
+    vf_store(y + 3 * VL, a3);
+}
+
+void CPU_NAME(nchw_tail)(const panel *a, int pixels, float *y) {
+    switch (pixels) {
+    case 1:
+        tail_of(a, 1, y);
+        break;
+    case 2:
+        tail_of(a, 2, y);
+        break;
+    case 3:
+        tail_of(a, 3, y);
+        break;
+    default:
+        tail_of(a, 4, y);
+    }
+}
