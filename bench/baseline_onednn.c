@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "../backends/cpu/onednn/onednn_pair.h"
 
@@ -30,22 +29,13 @@ struct baseline_onednn {
     onednn_pair_info info;
     int64_t parts;
     int32_t threads;
-    void *mid, *workspace;
-    void *x, *y; /* in oneDNN's layout, where the variant wants that; NULL otherwise */
+    int own_layout; /* x and y of run are not used: both lie in scratch, in oneDNN's layout */
     char kernel[160];
 };
 
-/* Huge pages where there are any, all touched. */
-static void *buffer_make(size_t size, float value) {
-    const size_t huge = (size_t)2 << 20;
-    size = (size + huge) / huge * huge;
-    float *values = aligned_alloc(huge, size);
-    if (!values)
-        return NULL;
-    madvise(values, size, MADV_HUGEPAGE);
-    for (size_t i = 0; i < size / sizeof(*values); i++)
-        values[i] = value;
-    return values;
+/* Keeps every buffer aligned to a page. */
+static size_t padded(size_t size) {
+    return (size + 4095) / 4096 * 4096;
 }
 
 size_t baseline_onednn_count(void) {
@@ -123,15 +113,8 @@ dsconv_status baseline_onednn_create(size_t index, const dsconv_problem *problem
         status = refuse(message, "same as plain");
     if (status == DSCONV_OK)
         status = onednn_pair_set_weights(b->pair, threads, w_dw, w_pw, bias_dw, bias_pw, message);
-    if (status == DSCONV_OK) {
-        b->mid = buffer_make(b->info.mid_size, 0.0F);
-        b->workspace = buffer_make(b->info.workspace_size, 0.0F);
-        b->x = v->reorder ? NULL : buffer_make(b->info.x_size, 0.5F);
-        b->y = v->reorder ? NULL : buffer_make(b->info.y_size, 0.0F);
-        if (!b->mid || !b->workspace || (!v->reorder && (!b->x || !b->y)))
-            status = DSCONV_ERROR_OUT_OF_MEMORY;
-        snprintf(b->kernel, sizeof(b->kernel), "%s + %s", b->info.kernel_dw, b->info.kernel_pw);
-    }
+    b->own_layout = !v->reorder;
+    snprintf(b->kernel, sizeof(b->kernel), "%s + %s", b->info.kernel_dw, b->info.kernel_pw);
     if (status == DSCONV_OK)
         *out = b;
     else
@@ -143,17 +126,25 @@ const char *baseline_onednn_kernel(const baseline_onednn *b) {
     return b->kernel;
 }
 
-dsconv_status baseline_onednn_run(baseline_onednn *b, const void *x, void *y,
+size_t baseline_onednn_scratch_size(const baseline_onednn *b) {
+    const size_t own = b->own_layout ? padded(b->info.x_size) + padded(b->info.y_size) : 0;
+    return padded(b->info.mid_size) + padded(b->info.workspace_size) + own;
+}
+
+dsconv_status baseline_onednn_run(baseline_onednn *b, const void *x, void *y, void *scratch,
                                   dsconv_message *message) {
-    const char *from = b->x ? b->x : x;
-    char *to = b->y ? b->y : y;
+    char *mid = scratch;
+    char *workspace = mid + padded(b->info.mid_size);
+    char *own = workspace + padded(b->info.workspace_size);
+    const char *from = b->own_layout ? own : x;
+    char *to = b->own_layout ? own + padded(b->info.x_size) : y;
     dsconv_status status = DSCONV_OK;
     for (int64_t i = 0; i < b->parts && status == DSCONV_OK; i++) {
-        status = onednn_pair_depthwise(b->pair, b->threads, from + (size_t)i * b->info.x_size,
-                                       b->mid, b->workspace, message);
+        status = onednn_pair_depthwise(b->pair, b->threads, from + (size_t)i * b->info.x_size, mid,
+                                       workspace, message);
         if (status == DSCONV_OK)
-            status = onednn_pair_pointwise(b->pair, b->threads, b->mid,
-                                           to + (size_t)i * b->info.y_size, b->workspace, message);
+            status = onednn_pair_pointwise(b->pair, b->threads, mid,
+                                           to + (size_t)i * b->info.y_size, workspace, message);
     }
     return status;
 }
@@ -162,9 +153,5 @@ void baseline_onednn_destroy(baseline_onednn *b) {
     if (!b)
         return;
     onednn_pair_destroy(b->pair);
-    free(b->mid);
-    free(b->workspace);
-    free(b->x);
-    free(b->y);
     free(b);
 }

@@ -1,8 +1,8 @@
 /*
  * The peer on a CPU: two oneDNN primitives as a user would call them, in several variants.
  *
- * Activations and the residual are oneDNN's post-ops, so the peer does the same work; all its
- * buffers besides x and y are its own, made and touched when it is created.
+ * Activations and the residual are oneDNN's post-ops, so the peer does the same work. Its buffers
+ * besides x and y are the caller's, so that variants run in turn can share them.
  */
 #ifndef DSCONV_BASELINE_ONEDNN_H
 #define DSCONV_BASELINE_ONEDNN_H
@@ -31,8 +31,12 @@ dsconv_status baseline_onednn_create(size_t variant, const dsconv_problem *probl
 /* oneDNN's kernels for the two halves. */
 const char *baseline_onednn_kernel(const baseline_onednn *baseline);
 
-/* A problem with a residual takes y's old content for it, so y grows from run to run. */
-dsconv_status baseline_onednn_run(baseline_onednn *baseline, const void *x, void *y,
+/* Bytes of scratch that run needs, for what lies between x and y. */
+size_t baseline_onednn_scratch_size(const baseline_onednn *baseline);
+
+/* scratch is aligned to 64 bytes, and touched beforehand where the time matters.
+ * A problem with a residual takes y's old content for it, so y grows from run to run. */
+dsconv_status baseline_onednn_run(baseline_onednn *baseline, const void *x, void *y, void *scratch,
                                   dsconv_message *message);
 
 void baseline_onednn_destroy(baseline_onednn *baseline); /* NULL is fine */
