@@ -1,0 +1,3 @@
+# Makes a C string literal of every line.
+s/["\\]/\\&/g
+s/.*/"&",/
