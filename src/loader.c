@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,25 +12,13 @@
 #include "dsconv_config.h"
 #include "message.h"
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define ADDRESS_SANITIZER
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define ADDRESS_SANITIZER
-#endif
-
-/* The address sanitizer refuses to work with RTLD_DEEPBIND. */
-#ifdef ADDRESS_SANITIZER
-enum { ALONE = 0 };
-#else
-enum { ALONE = RTLD_DEEPBIND };
-#endif
-
+static pthread_mutex_t first_lock = PTHREAD_MUTEX_INITIALIZER;
 static char first_directory[PATH_MAX];
 
 void dsconv_module_search(const char *directory) {
+    (void)pthread_mutex_lock(&first_lock);
     (void)snprintf(first_directory, sizeof first_directory, "%s", directory ? directory : "");
+    (void)pthread_mutex_unlock(&first_lock);
 }
 
 /* The folder of the library, or of the program that it is linked into; "" when only a path
@@ -88,19 +77,31 @@ static dsconv_module_result refused(const char *file, const char *reason, dsconv
     return DSCONV_MODULE_REFUSED;
 }
 
-dsconv_module_result dsconv_module_open(const char *name, const char *symbol, bool alone,
-                                        void **address, dsconv_message *message) {
-    char file[PATH_MAX], own[PATH_MAX];
-    directories list = {.count = 0};
+static void search_path(directories *list) {
+    char own[PATH_MAX];
+    list->count = 0;
+    (void)pthread_mutex_lock(&first_lock);
+    add(list, first_directory, "");
+    (void)pthread_mutex_unlock(&first_lock);
     own_directory(own);
-    add(&list, first_directory, "");
-    if (own[0]) {
-        add(&list, own, "");
-        add(&list, own, "/dsconv");
-    }
-    add(&list, DSCONV_MODULE_DIR, "");
+    add(list, own, "");
+    add(list, own, "/dsconv");
+    add(list, DSCONV_MODULE_DIR, "");
+}
 
-    void *handle = open_file(&list, name, RTLD_NOW | RTLD_LOCAL | (alone ? ALONE : 0), file);
+/* The sanitizers end a process that uses RTLD_DEEPBIND, whether this library is built with them or
+ * the program alone. */
+static int alone_flag(void) {
+    return dlsym(RTLD_DEFAULT, "__sanitizer_print_stack_trace") ? 0 : RTLD_DEEPBIND;
+}
+
+/* *file is the module's path, once there is one. */
+static dsconv_module_result open_symbol(const char *name, const char *symbol, bool alone,
+                                        void **address, char file[PATH_MAX],
+                                        dsconv_message *message) {
+    directories list;
+    search_path(&list);
+    void *handle = open_file(&list, name, RTLD_NOW | RTLD_LOCAL | (alone ? alone_flag() : 0), file);
     if (!handle && !file[0])
         return not_found(&list, name, message);
     if (!handle) {
@@ -116,6 +117,12 @@ dsconv_module_result dsconv_module_open(const char *name, const char *symbol, bo
     return refused(file, reason, message);
 }
 
+dsconv_module_result dsconv_module_open(const char *name, const char *symbol, bool alone,
+                                        void **address, dsconv_message *message) {
+    char file[PATH_MAX];
+    return open_symbol(name, symbol, alone, address, file, message);
+}
+
 static bool complete(const dsconv_backend *b) {
     return b->algos && b->probe && b->open && b->close && b->alloc && b->free && b->copy &&
            b->supports && b->plan_create && b->plan_destroy && b->set_weights && b->run && b->sync;
@@ -124,8 +131,9 @@ static bool complete(const dsconv_backend *b) {
 dsconv_module_result dsconv_module_open_backend(const char *name, const dsconv_backend **backend,
                                                 dsconv_message *message) {
     void *address;
+    char file[PATH_MAX];
     dsconv_module_result result =
-        dsconv_module_open(name, DSCONV_BACKEND_ENTRY, false, &address, message);
+        open_symbol(name, DSCONV_BACKEND_ENTRY, false, &address, file, message);
     if (result != DSCONV_MODULE_OPENED)
         return result;
 
@@ -147,9 +155,5 @@ dsconv_module_result dsconv_module_open_backend(const char *name, const dsconv_b
     else if (!complete(table))
         (void)snprintf(reason, sizeof reason, "its table lacks a function");
     *backend = table;
-    if (!reason[0])
-        return DSCONV_MODULE_OPENED;
-    char file[48];
-    (void)snprintf(file, sizeof file, "dsconv_%s.so", name);
-    return refused(file, reason, message);
+    return reason[0] ? refused(file, reason, message) : DSCONV_MODULE_OPENED;
 }

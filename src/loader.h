@@ -12,7 +12,7 @@ typedef enum dsconv_module_result {
     DSCONV_MODULE_REFUSED    /* a file, but not a usable one; the message says which and why */
 } dsconv_module_result;
 
-/** Sets the directory searched first, an absolute path or NULL. Not while a module is opened. */
+/** Sets the directory searched first: an absolute path, or NULL for none. */
 void dsconv_module_search(const char *directory);
 
 /**

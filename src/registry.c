@@ -60,8 +60,7 @@ static dsconv_status unknown(const char *name, dsconv_message *message) {
 
 /* Under modules_lock. */
 static dsconv_status find_module(const char *name, const dsconv_known_backend *listed,
-                                 const char *backend_dir, const dsconv_backend **backend,
-                                 dsconv_message *message) {
+                                 const dsconv_backend **backend, dsconv_message *message) {
     for (const module *m = modules; m; m = m->next)
         if (strcmp(m->backend->name, name) == 0) {
             *backend = m->backend;
@@ -72,7 +71,6 @@ static dsconv_status find_module(const char *name, const dsconv_known_backend *l
         return dsconv_explain(message, DSCONV_ERROR_OUT_OF_MEMORY, "out of host memory");
 
     dsconv_message reason = {""};
-    dsconv_module_search(backend_dir);
     dsconv_module_result result = dsconv_module_open_backend(name, &added->backend, &reason);
     if (result == DSCONV_MODULE_OPENED) {
         added->next = modules;
@@ -95,6 +93,7 @@ static dsconv_status find_module(const char *name, const dsconv_known_backend *l
 dsconv_status dsconv_find_backend(const char *name, const char *backend_dir,
                                   const dsconv_backend **backend, dsconv_message *message) {
     const dsconv_known_backend *listed = known_by_name(name);
+    dsconv_module_search(backend_dir); /* a linked backend may open modules of its own */
     if (listed && listed->linked) {
         *backend = listed->linked;
         return DSCONV_OK;
@@ -102,7 +101,7 @@ dsconv_status dsconv_find_backend(const char *name, const char *backend_dir,
     if (!valid_name(name))
         return unknown(name, message);
     (void)pthread_mutex_lock(&modules_lock);
-    dsconv_status status = find_module(name, listed, backend_dir, backend, message);
+    dsconv_status status = find_module(name, listed, backend, message);
     (void)pthread_mutex_unlock(&modules_lock);
     return status;
 }
