@@ -22,7 +22,7 @@ static const variant variants[] = {
 };
 
 /* Bytes of y in one part of a split batch. */
-static const size_t split_size = (size_t)256 << 20;
+static const size_t split_size = (size_t)4 << 20;
 
 struct baseline_onednn {
     onednn_pair *pair;

@@ -135,18 +135,19 @@ dsconv_status onednn_pair_create(const dsconv_shape *shape, const onednn_pair_op
     onednn_pair *pair = calloc(1, sizeof(*pair));
     if (!pair)
         return onednn_fail(message, dnnl_out_of_memory, "pair");
-    onednn_threads before = onednn_threads_enter(options->threads);
+    onednn_threads before = onednn_threads_enter(options->threads, 0);
     dnnl_status_t status = dnnl_engine_create(&pair->engine, dnnl_cpu, 0);
     if (status == dnnl_success)
         status = onednn_pair_make(pair, shape, options, &what);
     if (status == dnnl_success)
         status = lane_create(pair, &first);
-    onednn_threads_leave(before);
+    onednn_threads_leave(&before);
     if (status != dnnl_success) {
         onednn_pair_destroy(pair);
         return onednn_fail(message, status, what);
     }
     atomic_store(&pair->idle[0], first);
+    pair->flush_denormals = options->flush_denormals;
     pair->in_size = pair->desc[REORDER_X] ? rounded_size(pair->md[X_IN]) : 0;
     pair->out_size = pair->desc[REORDER_Y] ? rounded_size(pair->md[Y_OUT]) : 0;
     info->kernel_dw = onednn_kernel_name(pair->desc[DEPTHWISE]);
@@ -202,7 +203,7 @@ static dnnl_status_t pack(onednn_pair *pair, enum tensor tensor, const float *va
 dsconv_status onednn_pair_set_weights(onednn_pair *pair, int32_t threads, const float *w_dw,
                                       const float *w_pw, const float *bias_dw, const float *bias_pw,
                                       dsconv_message *message) {
-    onednn_threads before = onednn_threads_enter(threads);
+    onednn_threads before = onednn_threads_enter(threads, 0);
     dnnl_status_t status = pack(pair, W_DW, w_dw);
     if (status == dnnl_success)
         status = pack(pair, W_PW, w_pw);
@@ -210,7 +211,7 @@ dsconv_status onednn_pair_set_weights(onednn_pair *pair, int32_t threads, const 
         status = pack(pair, BIAS_DW, bias_dw);
     if (status == dnnl_success)
         status = pack(pair, BIAS_PW, bias_pw);
-    onednn_threads_leave(before);
+    onednn_threads_leave(&before);
     return status == dnnl_success ? DSCONV_OK : onednn_fail(message, status, "weights");
 }
 
@@ -248,7 +249,7 @@ dsconv_status onednn_pair_depthwise(onednn_pair *pair, int32_t threads, const vo
     char *scratch = (char *)workspace + pair->in_size;
     lane *one = NULL;
 
-    onednn_threads before = onednn_threads_enter(threads);
+    onednn_threads before = onednn_threads_enter(threads, pair->flush_denormals);
     dnnl_status_t status = lane_acquire(pair, &one);
     if (status == dnnl_success)
         status = bind(one->memory[X], x);
@@ -262,7 +263,7 @@ dsconv_status onednn_pair_depthwise(onednn_pair *pair, int32_t threads, const vo
         status = execute(pair, one, DEPTHWISE, scratch);
     if (one)
         lane_release(pair, one);
-    onednn_threads_leave(before);
+    onednn_threads_leave(&before);
     return status == dnnl_success ? DSCONV_OK : onednn_fail(message, status, "depthwise run");
 }
 
@@ -271,7 +272,7 @@ dsconv_status onednn_pair_pointwise(onednn_pair *pair, int32_t threads, const vo
     char *scratch = (char *)workspace + pair->out_size;
     lane *one = NULL;
 
-    onednn_threads before = onednn_threads_enter(threads);
+    onednn_threads before = onednn_threads_enter(threads, pair->flush_denormals);
     dnnl_status_t status = lane_acquire(pair, &one);
     if (status == dnnl_success)
         status = bind(one->memory[MID], mid);
@@ -285,6 +286,6 @@ dsconv_status onednn_pair_pointwise(onednn_pair *pair, int32_t threads, const vo
         status = execute(pair, one, REORDER_Y, scratch);
     if (one)
         lane_release(pair, one);
-    onednn_threads_leave(before);
+    onednn_threads_leave(&before);
     return status == dnnl_success ? DSCONV_OK : onednn_fail(message, status, "pointwise run");
 }

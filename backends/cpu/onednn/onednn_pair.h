@@ -19,12 +19,13 @@ typedef enum onednn_format {
 typedef struct onednn_pair_options {
     int64_t images; /* batch of one run; the shape's n is not looked at */
     onednn_format format;
-    dsconv_dtype dtype;  /* of x, weights, mid and y; the shape's is not looked at */
-    int32_t threads;     /* at least 1 */
-    int32_t reorder;     /* x and y are in the shape's layout; 0: already in oneDNN's */
-    int32_t reference;   /* accept oneDNN's unoptimised kernels */
-    int32_t skip_border; /* only depthwise kernels that skip taps outside the image */
-    int32_t post_ops;    /* oneDNN applies activations and adds y's old content as residual */
+    dsconv_dtype dtype;      /* of x, weights, mid and y; the shape's is not looked at */
+    int32_t threads;         /* at least 1 */
+    int32_t reorder;         /* x and y are in the shape's layout; 0: already in oneDNN's */
+    int32_t reference;       /* accept oneDNN's unoptimised kernels */
+    int32_t skip_border;     /* only depthwise kernels that skip taps outside the image */
+    int32_t flush_denormals; /* subnormal numbers count as zero */
+    int32_t post_ops;        /* oneDNN applies activations and adds y's old content as residual */
 } onednn_pair_options;
 
 typedef struct onednn_pair_info {

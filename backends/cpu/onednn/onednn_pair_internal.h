@@ -25,6 +25,7 @@ struct onednn_pair {
     onednn_md plain[TENSORS]; /* as the caller has them; owned */
     onednn_md md[TENSORS];    /* as the primitives have them; borrowed */
     dnnl_memory_t weights[TENSORS];
+    int32_t flush_denormals;
     _Atomic(lane *) idle[MAX_LANES];
     size_t in_size, out_size; /* bytes of the reordered x and y in the workspace */
 };
