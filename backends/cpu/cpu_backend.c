@@ -17,10 +17,11 @@ static const cpu_algo *const algos[] = {
     &cpu_algo_fused_nhwc,
     &cpu_algo_fused_nchw,
     &cpu_algo_generic,
+    &cpu_algo_onednn,
 };
 enum { ALGOS = sizeof algos / sizeof *algos };
 
-static const char *const algo_names[] = {"fused", "generic", NULL};
+static const char *const algo_names[] = {"fused", "onednn", "generic", NULL};
 
 static dsconv_status fail(dsconv_message *message, dsconv_status status, const char *text) {
     (void)snprintf(message->text, sizeof message->text, "%s", text);

@@ -42,15 +42,16 @@ static char absent_reason[256];
 
 static void open_module(void) {
     dsconv_message message = {""};
-    void *entry = dsconv_loader_symbol(ONEDNN_MODULE_NAME, ONEDNN_MODULE_ENTRY, &message);
-    if (entry) {
-        onednn_module_entry_fn get;
-        memcpy(&get, &entry, sizeof get);
-        module = get();
+    void *address = NULL;
+    onednn_module_entry_fn entry;
+    if (dsconv_module_open(ONEDNN_MODULE_NAME, ONEDNN_MODULE_ENTRY, true, &address, &message) ==
+        DSCONV_MODULE_OPENED) {
+        memcpy(&entry, &address, sizeof entry);
+        module = entry();
         if (module->abi == ONEDNN_MODULE_ABI)
             return;
         module = NULL;
-        (void)snprintf(message.text, sizeof message.text, "module of another version");
+        (void)snprintf(message.text, sizeof message.text, "dsconv_onednn.so is of another version");
     }
     memcpy(absent_reason, message.text, sizeof absent_reason);
 }

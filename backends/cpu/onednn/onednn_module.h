@@ -12,8 +12,8 @@
 /* Grows with every change of onednn_pair.h. */
 #define ONEDNN_MODULE_ABI 1
 
-/* File name without directory and extension, and the one symbol that it exports. */
-#define ONEDNN_MODULE_NAME  "dsconv_onednn"
+/* The module's name, and the one symbol that it exports. */
+#define ONEDNN_MODULE_NAME  "onednn"
 #define ONEDNN_MODULE_ENTRY "dsconv_onednn_entry"
 
 typedef struct onednn_module {
