@@ -18,7 +18,7 @@
 #include "problem.h"
 #include "trial.h"
 
-enum { EXIT_USAGE = 2, EXIT_SKIP = 77 };
+enum { EXIT_USAGE = 2 };
 
 typedef struct options {
     const char *backend, *algo; /* with `against`, algo is the second backend */
@@ -135,27 +135,9 @@ static void run_cases(const target *t, const options *o, tally *counts) {
     fclose(file);
 }
 
-/* Opens a target; gives the exit status when that fails, or -1. */
-static int open_target(target *t, const char *backend, const char *algo) {
-    char reason[TARGET_REASON_SIZE];
-    const dsconv_status status = target_open(t, backend, algo, reason);
-    if (status != DSCONV_OK) {
-        printf("%s: %s\n", backend, reason);
-        return status == DSCONV_ERROR_UNAVAILABLE ? EXIT_SKIP : EXIT_USAGE;
-    }
-    if (algo == NULL)
-        return -1;
-    for (size_t i = 0; dsconv_context_algo(t->contexts[0], i) != NULL; i++)
-        if (strcmp(dsconv_context_algo(t->contexts[0], i), algo) == 0)
-            return -1;
-    printf("%s has no algorithm '%s' here\n", backend, algo);
-    target_close(t);
-    return EXIT_SKIP;
-}
-
 static int conform(const options *o) {
     target t;
-    const int status = open_target(&t, o->backend, o->algo);
+    const int status = target_open(&t, o->backend, o->algo);
     if (status >= 0)
         return status;
     tally counts = {0};
@@ -174,9 +156,9 @@ static int conform(const options *o) {
         if (o->cases != NULL)
             run_cases(&t, o, &counts);
     }
+    printf("%s/%s: %ld passed, %ld failed, %ld unsupported\n", o->backend, target_algo(&t),
+           counts.passed, counts.failed, counts.unsupported);
     target_close(&t);
-    printf("%s/%s: %ld passed, %ld failed, %ld unsupported\n", o->backend,
-           o->algo != NULL ? o->algo : "auto", counts.passed, counts.failed, counts.unsupported);
     return counts.failed > 0 || counts.passed == 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
@@ -198,10 +180,10 @@ static outcome compare(const target *a, const target *b, const material *m) {
 
 static int against(const options *o) {
     target a, b;
-    int status = open_target(&a, o->backend, NULL);
+    int status = target_open(&a, o->backend, NULL);
     if (status >= 0)
         return status;
-    status = open_target(&b, o->algo, NULL);
+    status = target_open(&b, o->algo, NULL);
     if (status >= 0) {
         target_close(&a);
         return status;

@@ -5,20 +5,7 @@
 #define DSCONV_TESTS_TRIAL_H
 
 #include "material.h"
-
-enum { TARGET_CONTEXTS = 3, TARGET_REASON_SIZE = 320 };
-
-/** A backend opened with 1, 2 and 3 threads, and the algorithm to force (NULL: its own choice). */
-typedef struct target {
-    const char *backend, *algo;
-    bool host; /* its tensors are ordinary host memory */
-    dsconv_context *contexts[TARGET_CONTEXTS];
-} target;
-
-/** Opens a backend. On failure `reason` says why and nothing needs to be closed. */
-dsconv_status target_open(target *t, const char *backend, const char *algo,
-                          char reason[TARGET_REASON_SIZE]);
-void target_close(target *t);
+#include "target.h"
 
 typedef enum outcome { OUTCOME_PASS, OUTCOME_FAIL, OUTCOME_UNSUPPORTED } outcome;
 
@@ -33,8 +20,13 @@ void outputs_free(outputs *out);
 /** One run: with 1 + variant threads, and guarded memory at another place for each variant. */
 outcome trial_execute(const target *t, const material *m, int variant, outputs *out);
 
-/** Compares with the reference; prints what is wrong. */
-bool trial_verify(const target *t, const material *m, const outputs *out);
+/** Values to expect instead of the reference's, dense in the problem's layout. */
+typedef struct expectation {
+    const double *y, *mid;
+} expectation;
+
+/** Compares with the reference, or with `given` where that is not NULL; prints what is wrong. */
+bool trial_verify(const target *t, const material *m, const outputs *out, const expectation *given);
 
 /**
  * Runs the problem with 1, 2 and 3 threads, its last image alone and its residual in y, which all
