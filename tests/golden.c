@@ -16,14 +16,20 @@
 #include "problem.h"
 #include "trial.h"
 
-enum { EXIT_USAGE = 2, PATH_SIZE = 512 };
+enum { EXIT_USAGE = 2 };
+
+/* To be freed; NULL when out of memory. */
+static char *join(const char *folder, const char *name, const char *suffix) {
+    char *path;
+    return asprintf(&path, "%s/%s%s", folder, name, suffix) >= 0 ? path : NULL;
+}
 
 static double *read_array(const char *folder, const char *name, int64_t count) {
-    char path[PATH_SIZE];
-    snprintf(path, sizeof path, "%s/%s.npy", folder, name);
-    double *values = npy_read(path, count);
+    char *path = join(folder, name, ".npy");
+    double *values = path != NULL ? npy_read(path, count) : NULL;
     if (values == NULL)
-        printf("FAIL: %s does not hold %lld numbers\n", path, (long long)count);
+        printf("FAIL: %s/%s.npy does not hold %lld numbers\n", folder, name, (long long)count);
+    free(path);
     return values;
 }
 
@@ -55,21 +61,18 @@ static bool load_material(material *m, const char *folder) {
 }
 
 static bool read_problem(const char *folder, dsconv_problem *problem) {
-    char path[PATH_SIZE], text[PROBLEM_TEXT_SIZE] = "", error[PROBLEM_ERROR_SIZE];
-    snprintf(path, sizeof path, "%s/problem.txt", folder);
-    FILE *file = fopen(path, "r");
-    if (file == NULL || fgets(text, sizeof text, file) == NULL) {
-        printf("FAIL: cannot read %s\n", path);
-        if (file != NULL)
-            fclose(file);
-        return false;
-    }
-    fclose(file);
+    char text[PROBLEM_TEXT_SIZE] = "", error[PROBLEM_ERROR_SIZE] = "cannot be read";
+    char *path = join(folder, "problem", ".txt");
+    FILE *file = path != NULL ? fopen(path, "r") : NULL;
+    bool ok = file != NULL && fgets(text, sizeof text, file) != NULL;
     text[strcspn(text, "\n")] = '\0';
-    if (problem_parse(text, problem, error))
-        return true;
-    printf("FAIL: %s: %s\n", path, error);
-    return false;
+    ok = ok && problem_parse(text, problem, error);
+    if (!ok)
+        printf("FAIL: %s/problem.txt: %s\n", folder, error);
+    if (file != NULL)
+        fclose(file);
+    free(path);
+    return ok;
 }
 
 /* Once with mid as an output and one thread, once without and with two. */
@@ -115,9 +118,9 @@ static int run_all(const target *t, const char *folder) {
     long counts[3] = {0};
     const int cases = scandir(folder, &entries, is_case, alphasort);
     for (int i = 0; i < cases; i++) {
-        char path[PATH_SIZE];
-        snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
-        counts[run_case(t, path)]++;
+        char *path = join(folder, entries[i]->d_name, "");
+        counts[path != NULL ? run_case(t, path) : OUTCOME_FAIL]++;
+        free(path);
         free(entries[i]);
     }
     if (cases >= 0)
