@@ -148,10 +148,24 @@ static int work_on_all(const bench_options *options, const bench_jobs *jobs,
     return exit_code;
 }
 
+static int work(const bench_options *options, const bench_jobs *jobs) {
+    backend_list backends;
+    int status = EXIT_SUCCESS;
+    choose_backends(options, &backends);
+    for (size_t i = 0; i < backends.count && status == EXIT_SUCCESS; i++)
+        status = try_backend(options, backends.name[i]);
+    return status == EXIT_SUCCESS ? work_on_all(options, jobs, &backends) : status;
+}
+
+/* Tab-separated, for programs. */
+static void print_jobs(const bench_jobs *jobs) {
+    for (size_t i = 0; i < jobs->count; i++)
+        printf("%s\t%s\t%s\n", jobs->items[i].set, jobs->items[i].layer, jobs->items[i].text);
+}
+
 int main(int argc, char **argv) {
     bench_options options;
     bench_jobs jobs = {0};
-    backend_list backends;
     int status = options_parse(argc, argv, &options);
     if (status >= 0)
         return status;
@@ -164,13 +178,10 @@ int main(int argc, char **argv) {
         return EXIT_USAGE;
     }
     status = jobs_collect(&options, &jobs);
-    if (status == 0) {
-        choose_backends(&options, &backends);
-        for (size_t i = 0; i < backends.count && status == 0; i++)
-            status = try_backend(&options, backends.name[i]);
-    }
-    if (status == 0)
-        status = work_on_all(&options, &jobs, &backends);
+    if (status == 0 && options.print)
+        print_jobs(&jobs);
+    else if (status == 0)
+        status = work(&options, &jobs);
     jobs_free(&jobs);
     return status;
 }

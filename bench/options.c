@@ -22,6 +22,7 @@ enum {
     KEY_REPS,
     KEY_FORMAT,
     KEY_LIST,
+    KEY_PRINT,
     KEY_PLOT,
     KEY_BATCH,
     KEY_DTYPE,
@@ -50,6 +51,7 @@ static const struct argp_option option_table[] = {
     {"format", KEY_FORMAT, "FORMAT", 0, "table (default), csv or json (one object a line)", 4},
     {"plot", KEY_PLOT, "FILE.svg", 0, "Draw the roofline of what was timed (needs gnuplot)", 4},
     {"list", KEY_LIST, NULL, 0, "Print every known backend and its devices", 5},
+    {"print", KEY_PRINT, NULL, 0, "Print set, layer and string of every problem, do no work", 5},
     {"version", KEY_VERSION, NULL, 0, "Print the library's version", 6},
     {"help", KEY_HELP, NULL, 0, "Print this text", 6},
     {0},
@@ -176,6 +178,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_LIST:
         options->list = true;
+        return 0;
+    case KEY_PRINT:
+        options->print = true;
         return 0;
     case KEY_VERSION:
         printf("dsconv-bench %s\n", dsconv_version());

@@ -14,7 +14,7 @@ typedef struct bench_options {
     const char *backend; /* NULL: DSCONV_BACKEND, else auto; "all": every usable one */
     int32_t device, threads;
     const char *algo;
-    bool verify, time, baseline, list;
+    bool verify, time, baseline, list, print;
     bench_format format;
     const char *set, *file, *plot;
     uint64_t seed;
