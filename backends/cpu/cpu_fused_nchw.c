@@ -31,15 +31,10 @@ static int64_t smaller(int64_t a, int64_t b) {
 static void choose_slots(nchw_plan *f) {
     const dsconv_problem *p = &f->shape.problem;
     const int64_t together = (f->rows - 1) * p->stride_h + (p->r - 1) * p->dil_h + 1;
-    if (together <= f->rows * p->r) {
-        f->slots = together;
-        f->step_p = p->stride_h;
-        f->step_r = p->dil_h;
-    } else {
-        f->slots = f->rows * p->r;
-        f->step_p = 1;
-        f->step_r = f->rows;
-    }
+    f->together = together <= f->rows * p->r;
+    f->slots = f->together ? together : f->rows * p->r;
+    f->step_p = f->together ? p->stride_h : 1;
+    f->step_r = f->together ? p->dil_h : f->rows;
 }
 
 static void choose_memory(nchw_plan *f, int64_t vector) {
@@ -52,10 +47,10 @@ static void choose_memory(nchw_plan *f, int64_t vector) {
     if (f->pitch / vector % 2 == 0)
         f->pitch += vector; /* an even pitch would crowd into few sets of the cache */
     f->d_size = (size_t)round_up(f->pitch * f->shape.mid_channels * (int64_t)sizeof(float), 256);
-    /* One slot more for rows before they are split by phase, then the pointers. */
-    f->scratch_size = (size_t)round_up((f->slots + 1) * f->slot_pitch * (int64_t)sizeof(float) +
-                                           f->slots * (int64_t)sizeof(float *),
-                                       256);
+    /* Four words for each slot, the slots, and as much again as their two edges overlap. */
+    const int64_t floats = f->slots * (f->slot_pitch + (p->s - 1) * p->dil_w + 4 * vector);
+    f->scratch_size = (size_t)round_up(
+        floats * (int64_t)sizeof(float) + 4 * f->slots * (int64_t)sizeof(int64_t), 256);
 }
 
 /* Tiles of whole rows as many as D's target holds; of a part of one row when even that is too

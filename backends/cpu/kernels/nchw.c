@@ -5,7 +5,6 @@
 #include "nchw_depthwise.h"
 #include "nchw_pointwise.h"
 
-#define depthwise    CPU_NAME(nchw_depthwise)
 #define panels       CPU_NAME(nchw_panel)
 #define epilogue_row CPU_NAME(epilogue_row)
 
@@ -133,61 +132,76 @@ static int64_t vector_length(const stage *s, int64_t v) {
     return end - at < VL ? end - at : VL;
 }
 
-static void indirect(const stage *s, const panel *a, int64_t k, int64_t v, float *sums,
-                     int vectors) {
+/* Where a run of pixels of an output channel k begins, as elements of y and of the residual. */
+static void finish_pixels(const stage *s, int64_t k, int64_t pixel, float *sums, int64_t n) {
     const dsconv_problem *p = &s->run->plan->shape.problem;
-    for (int row = 0; row < a->rows; row++)
-        for (int i = 0; i < vectors; i++) {
-            float *sum = sums + (row * PW_VECTORS + i) * VL;
-            int64_t pixel = (v + i) * VL;
-            finish_run(s->run, sum,
-                       s->y + (k + row) * p->y_strides[1] +
-                           pixel_offset(s->tile, p->y_strides, pixel),
-                       s->residual + (k + row) * p->residual_strides[1] +
-                           pixel_offset(s->tile, p->residual_strides, pixel),
-                       vector_length(s, v + i));
-        }
+    finish_run(s->run, sums,
+               s->y + k * p->y_strides[1] + pixel_offset(s->tile, p->y_strides, pixel),
+               s->residual + k * p->residual_strides[1] +
+                   pixel_offset(s->tile, p->residual_strides, pixel),
+               n);
 }
 
-/* Output channels k .. k+PW_ROWS of `vectors` vectors from v. */
-static void one_panel(const stage *s, int64_t k, int64_t v, int vectors) {
+typedef struct part_panel {
+    panel call;
+    int64_t v; /* first vector */
+    int vectors;
+} part_panel;
+
+/* What is the same for all output channels. */
+static part_panel panel_at(const stage *s, int64_t v, int vectors) {
     const nchw_plan *plan = s->run->plan;
     const dsconv_problem *p = &plan->shape.problem;
-    const int64_t channels = plan->shape.mid_channels;
-    const int64_t size = (int64_t)dtype_size(p->dtype);
-    float sums[PW_ROWS * PW_VECTORS * VL];
-    panel a = {
-        .channels = channels,
-        .w = plan->w_pw + k * channels,
-        .bias = plan->bias_pw + k,
-        .d = s->d + v * VL,
-        .pitch = plan->pitch,
-        .rows = (int)(p->k - k < PW_ROWS ? p->k - k : PW_ROWS),
-    };
-    if (!s->direct) {
-        a.y = (char *)sums;
-        a.y_row = (int64_t)sizeof(float) * PW_VECTORS * VL;
+    part_panel at = {.v = v, .vectors = vectors};
+    panel *a = &at.call;
+    a->channels = plan->shape.mid_channels;
+    a->d = s->d + v * VL;
+    a->pitch = plan->pitch;
+    if (s->direct) {
+        const int64_t size = (int64_t)dtype_size(p->dtype);
+        a->clamp = plan->out.act.kind != DSCONV_ACT_NONE;
+        (void)epilogue_clamp(&plan->out, &a->low, &a->high);
+        a->y_row = p->y_strides[1] * size;
+        a->stream = s->run->stream;
         for (int i = 0; i < vectors; i++) {
-            a.at[i] = i * VL * (int64_t)sizeof(float);
-            a.n[i] = VL;
+            a->at[i] = pixel_offset(s->tile, p->y_strides, (v + i) * VL) * size;
+            a->n[i] = vector_length(s, v + i);
         }
-        panels[DSCONV_F32][vectors - 1](&a);
-        indirect(s, &a, k, v, sums, vectors);
-        return;
+    } else {
+        a->y_row = (int64_t)sizeof(float) * PW_VECTORS * VL;
+        for (int i = 0; i < vectors; i++) {
+            a->at[i] = i * VL * (int64_t)sizeof(float);
+            a->n[i] = VL;
+        }
     }
-    a.clamp = plan->out.act.kind != DSCONV_ACT_NONE;
-    (void)epilogue_clamp(&plan->out, &a.low, &a.high);
-    a.y = (char *)s->run->params->y + (s->y + k * p->y_strides[1]) * size;
-    a.y_row = p->y_strides[1] * size;
-    a.stream = s->run->stream;
-    for (int i = 0; i < vectors; i++) {
-        a.at[i] = pixel_offset(s->tile, p->y_strides, (v + i) * VL) * size;
-        a.n[i] = vector_length(s, v + i);
-    }
-    panels[p->dtype][vectors - 1](&a);
+    return at;
 }
 
-static void tail_panel(const stage *s, int64_t k) {
+/* Output channels k .. k+PW_ROWS of a panel. */
+static void one_panel(const stage *s, part_panel *at, int64_t k) {
+    const nchw_plan *plan = s->run->plan;
+    const dsconv_problem *p = &plan->shape.problem;
+    panel *a = &at->call;
+    a->w = plan->w_pw + k * a->channels;
+    a->bias = plan->bias_pw + k;
+    a->rows = (int)(p->k - k < PW_ROWS ? p->k - k : PW_ROWS);
+    if (s->direct) {
+        const int64_t size = (int64_t)dtype_size(p->dtype);
+        a->y = (char *)s->run->params->y + (s->y + k * p->y_strides[1]) * size;
+        panels[p->dtype][at->vectors - 1](a);
+        return;
+    }
+    float sums[PW_ROWS * PW_VECTORS * VL];
+    a->y = (char *)sums;
+    panels[DSCONV_F32][at->vectors - 1](a);
+    for (int row = 0; row < a->rows; row++)
+        for (int i = 0; i < at->vectors; i++)
+            finish_pixels(s, k + row, (at->v + i) * VL, sums + (row * PW_VECTORS + i) * VL,
+                          vector_length(s, at->v + i));
+}
+
+/* The pixels after the last panel, for TAIL_BLOCKS * PW_ROWS output channels from k. */
+static void tail_panel(const stage *s, int64_t k, int blocks) {
     const nchw_plan *plan = s->run->plan;
     const dsconv_problem *p = &plan->shape.problem;
     const int64_t channels = plan->shape.mid_channels, pixel = s->vectors * VL;
@@ -199,16 +213,12 @@ static void tail_panel(const stage *s, int64_t k) {
         .d = s->d + pixel,
         .pitch = plan->pitch,
     };
-    CPU_NAME(nchw_tail)(&a, s->tail, sums);
-    for (int64_t row = 0; row < PW_ROWS && k + row < p->k; row++) {
+    CPU_NAME(nchw_tail)(&a, s->tail, blocks, sums);
+    for (int64_t row = 0; row < blocks * PW_ROWS && k + row < p->k; row++) {
         float line[4];
         for (int i = 0; i < s->tail; i++)
-            line[i] = sums[i * VL + row];
-        finish_run(s->run, line,
-                   s->y + (k + row) * p->y_strides[1] + pixel_offset(s->tile, p->y_strides, pixel),
-                   s->residual + (k + row) * p->residual_strides[1] +
-                       pixel_offset(s->tile, p->residual_strides, pixel),
-                   s->tail);
+            line[i] = sums[(row / PW_ROWS * s->tail + i) * VL + row % PW_ROWS];
+        finish_pixels(s, k + row, pixel, line, s->tail);
     }
 }
 
@@ -221,25 +231,25 @@ static int panel_vectors(int64_t left) {
 static void pointwise(const stage *s, int64_t begin, int64_t end, ahead *next) {
     int64_t v = 0;
     while (v < s->vectors) {
-        int count[GROUP], panels_here = 0;
-        int64_t last = v;
-        for (; panels_here < GROUP && last < s->vectors; panels_here++) {
-            count[panels_here] = panel_vectors(s->vectors - last);
-            last += count[panels_here];
+        part_panel group[GROUP];
+        int size = 0;
+        for (; size < GROUP && v < s->vectors; size++) {
+            group[size] = panel_at(s, v, panel_vectors(s->vectors - v));
+            v += group[size].vectors;
         }
-        for (int64_t k = begin; k < end; k += PW_ROWS) {
-            int64_t at = v;
-            for (int i = 0; i < panels_here; i++) {
-                one_panel(s, k, at, count[i]);
-                ahead_step(next);
-                at += count[i];
-            }
-        }
-        v = last;
-    }
-    if (s->tail > 0)
         for (int64_t k = begin; k < end; k += PW_ROWS)
-            tail_panel(s, k);
+            for (int i = 0; i < size; i++) {
+                one_panel(s, &group[i], k);
+                ahead_step(next);
+            }
+    }
+    /* Four chains of sums at least keep the multipliers busy. */
+    const int most = s->tail == 1 ? 4 : s->tail == 2 ? 2 : 1;
+    for (int64_t k = begin; s->tail > 0 && k < end;) {
+        int blocks = end - k > (most - 1) * PW_ROWS ? most : 1;
+        tail_panel(s, k, blocks);
+        k += blocks * PW_ROWS;
+    }
 }
 
 static stage stage_of(const nchw_run *run, const nchw_tile *tile, const float *d) {
@@ -260,16 +270,17 @@ static stage stage_of(const nchw_run *run, const nchw_tile *tile, const float *d
     return s;
 }
 
-static void work_alone(const nchw_run *run, const nchw_scratch *scratch, float *d, int thread,
-                       int threads) {
+static void work_alone(const nchw_run *run, void *scratch, float *d, int thread, int threads) {
     const nchw_plan *plan = run->plan;
     const dsconv_problem *p = &plan->shape.problem;
     int64_t begin, end;
     cpu_share(p->n * plan->tiles_p * plan->tiles_q, thread, threads, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
         nchw_tile tile = tile_at(plan, i), following;
+        nchw_depthwise depthwise;
+        CPU_NAME(nchw_depthwise_begin)(&depthwise, plan, &tile, scratch);
         for (int64_t j = 0; j < plan->shape.mid_channels; j++) {
-            depthwise(plan, &tile, run->params->x, j, scratch, d + j * plan->pitch);
+            CPU_NAME(nchw_depthwise_channel)(&depthwise, run->params->x, j, d + j * plan->pitch);
             finish_mid(run, &tile, j, d + j * plan->pitch);
         }
         stage s = stage_of(run, &tile, d);
@@ -284,8 +295,8 @@ static void work_alone(const nchw_run *run, const nchw_scratch *scratch, float *
 }
 
 /* Two tiles in turn, so that one barrier a tile is enough. */
-static void work_together(const nchw_run *run, const nchw_scratch *scratch, float *const d[2],
-                          int thread, int threads) {
+static void work_together(const nchw_run *run, void *scratch, float *const d[2], int thread,
+                          int threads) {
     const nchw_plan *plan = run->plan;
     const dsconv_problem *p = &plan->shape.problem;
     int64_t j_begin, j_end, k_begin, k_end;
@@ -295,8 +306,10 @@ static void work_together(const nchw_run *run, const nchw_scratch *scratch, floa
     for (int64_t i = 0; i < p->n * plan->tiles_p * plan->tiles_q; i++) {
         nchw_tile tile = tile_at(plan, i);
         float *to = d[i % 2];
+        nchw_depthwise depthwise;
+        CPU_NAME(nchw_depthwise_begin)(&depthwise, plan, &tile, scratch);
         for (int64_t j = j_begin; j < j_end; j++) {
-            depthwise(plan, &tile, run->params->x, j, scratch, to + j * plan->pitch);
+            CPU_NAME(nchw_depthwise_channel)(&depthwise, run->params->x, j, to + j * plan->pitch);
             finish_mid(run, &tile, j, to + j * plan->pitch);
         }
         if (threads > 1)
@@ -319,14 +332,10 @@ void CPU_NAME(nchw_work)(const void *arguments, int thread, int threads) {
         d[0] = (float *)(void *)memory;
         memory += plan->d_size;
     }
-    const nchw_scratch scratch = {
-        (const float **)(void *)(memory + plan->scratch_size) - plan->slots,
-        (float *)(void *)memory,
-    };
     if (plan->shared)
-        work_together(run, &scratch, d, thread, threads);
+        work_together(run, memory, d, thread, threads);
     else
-        work_alone(run, &scratch, d[0], thread, threads);
+        work_alone(run, memory, d[0], thread, threads);
     if (run->stream)
         stream_fence();
 }

@@ -21,6 +21,7 @@ typedef struct nchw_plan {
 
     /* Input rows of a tile, one slot each: tap r of output row p is in slot p*step_p + r*step_r.
      * A slot holds the row's columns split by column mod stride_w, zeros outside the image. */
+    bool together; /* slots are consecutive rows, else each tap has rows of its own */
     int64_t slots, step_p, step_r;
     int64_t slot_pitch, phase_pitch; /* floats */
     int64_t *tap;                    /* [s]: where tap s of output column 0 is in a slot */

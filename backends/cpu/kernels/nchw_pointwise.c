@@ -76,20 +76,23 @@ panel_fn *const CPU_NAME(nchw_panel)[3][PW_VECTORS] = {
     {bf16_1, bf16_2, bf16_3},
 };
 
-CPU_INLINE void tail_of(const panel *a, const int pixels, float *y) {
-    const float *w = a->w, *d = a->d;
-    vf a0 = vf_load_n(a->bias, PW_ROWS), a1 = a0, a2 = a0, a3 = a0;
-    for (int64_t j = a->channels; j > 0; j--) {
-        vf weights = vf_load_n(w, PW_ROWS);
-        a0 = vf_fma(weights, vf_set1(d[0]), a0);
-        if (pixels > 1)
-            a1 = vf_fma(weights, vf_set1(d[1]), a1);
-        if (pixels > 2)
-            a2 = vf_fma(weights, vf_set1(d[2]), a2);
-        if (pixels > 3)
-            a3 = vf_fma(weights, vf_set1(d[3]), a3);
-        d += a->pitch;
-        w += PW_ROWS;
+#define TAIL_START(n, block)                                                                       \
+    const float *w##n = a->w + (block)*a->channels * PW_ROWS;                                      \
+    vf a##n = vf_load_n(a->bias + (block)*PW_ROWS, PW_ROWS);
+#define TAIL_STEP(n, pixel) a##n = vf_fma(vf_load_n(w##n + at, PW_ROWS), vf_set1(d[pixel]), a##n);
+
+/* Four sums, of 1 block x 4 pixels, 2 x 2 or 4 x 1, or three of 1 x 3. */
+CPU_INLINE void tail_of(const panel *a, const int pixels, const int blocks, float *y) {
+    const float *d = a->d;
+    TAIL_START(0, 0)
+    TAIL_START(1, blocks > 2 ? 1 : 0)
+    TAIL_START(2, blocks > 2 ? 2 : blocks > 1 ? 1 : 0)
+    TAIL_START(3, blocks > 2 ? 3 : blocks > 1 ? 1 : 0)
+    for (int64_t j = 0, at = 0; j < a->channels; j++, at += PW_ROWS, d += a->pitch) {
+        TAIL_STEP(0, 0)
+        TAIL_STEP(1, pixels > 1 ? 1 : 0)
+        TAIL_STEP(2, pixels > 2 ? 2 : 0)
+        TAIL_STEP(3, pixels > 3 ? 3 : pixels == 2 ? 1 : 0)
     }
     vf_store(y, a0);
     vf_store(y + VL, a1);
@@ -97,18 +100,15 @@ CPU_INLINE void tail_of(const panel *a, const int pixels, float *y) {
     vf_store(y + 3 * VL, a3);
 }
 
-void CPU_NAME(nchw_tail)(const panel *a, int pixels, float *y) {
-    switch (pixels) {
-    case 1:
-        tail_of(a, 1, y);
-        break;
-    case 2:
-        tail_of(a, 2, y);
-        break;
-    case 3:
-        tail_of(a, 3, y);
-        break;
-    default:
-        tail_of(a, 4, y);
-    }
+void CPU_NAME(nchw_tail)(const panel *a, int pixels, int blocks, float *y) {
+    if (pixels > 2)
+        tail_of(a, 4, 1, y);
+    else if (pixels == 2 && blocks > 1)
+        tail_of(a, 2, 2, y);
+    else if (pixels == 2)
+        tail_of(a, 2, 1, y);
+    else if (blocks > 1)
+        tail_of(a, 1, 4, y);
+    else
+        tail_of(a, 1, 1, y);
 }

@@ -32,7 +32,8 @@ typedef void panel_fn(const panel *a);
 /** By the storage type of y and the number of vectors - 1. */
 extern panel_fn *const CPU_NAME(nchw_panel)[3][PW_VECTORS];
 
-/** The last `pixels` (at most VL / 4) of D as f32, y[pixel][VL]: output channels are the vector. */
-void CPU_NAME(nchw_tail)(const panel *a, int pixels, float *y);
+/** `pixels` of D for `blocks` times PW_ROWS output channels, which are the vector here:
+ *  y[block][pixel][VL]. pixels * blocks is at most 4. */
+void CPU_NAME(nchw_tail)(const panel *a, int pixels, int blocks, float *y);
 
 #endif

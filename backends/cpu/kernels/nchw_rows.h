@@ -1,0 +1,23 @@
+/* Depthwise sums of several output rows of one channel, by kernel size and stride. */
+#ifndef DSCONV_CPU_NCHW_ROWS_H
+#define DSCONV_CPU_NCHW_ROWS_H
+
+#include "nchw.h"
+#include "vec.h"
+
+typedef struct nchw_rows {
+    const float *const *slot; /* input rows */
+    int64_t step_p, step_r;
+    const int64_t *tap;
+    int64_t phase_pitch;
+    const float *w;
+    float bias, low, high;
+    bool clamp;
+    float *d;
+    int64_t pitch, cols;
+} nchw_rows;
+
+/** Writes `count` rows of d. */
+void CPU_NAME(nchw_rows)(nchw_rows a, const dsconv_problem *problem, int64_t count);
+
+#endif
