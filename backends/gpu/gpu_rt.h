@@ -1,0 +1,118 @@
+/*
+ * The runtime of CUDA or HIP under one set of names, gpu*: the only place that tells the vendors
+ * apart. GPU_SHIM names a header that stands in for both, to execute kernels on the CPU.
+ *
+ * Kernels take one structure by value and are started by gpu_launch(), so that the stand-in needs
+ * no launch syntax.
+ */
+#ifndef DSCONV_GPU_RT_H
+#define DSCONV_GPU_RT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(GPU_SHIM)
+
+#include GPU_SHIM
+
+#elif defined(__HIP__) || defined(__HIP_PLATFORM_AMD__) || defined(__HIP_PLATFORM_NVIDIA__)
+
+#include <hip/hip_fp16.h>
+#include <hip/hip_runtime.h>
+
+#define gpuDeviceGetAttribute         hipDeviceGetAttribute
+#define gpuDeviceProp                 hipDeviceProp_t
+#define gpuDeviceSynchronize          hipDeviceSynchronize
+#define gpuDriverGetVersion           hipDriverGetVersion
+#define gpuError_t                    hipError_t
+#define gpuErrorInsufficientDriver    hipErrorInsufficientDriver
+#define gpuErrorInvalidDeviceFunction hipErrorInvalidDeviceFunction
+#define gpuErrorMemoryAllocation      hipErrorOutOfMemory
+#define gpuErrorNoDevice              hipErrorNoDevice
+#define gpuFree                       hipFree
+#define gpuFuncAttributes             hipFuncAttributes
+#define gpuFuncGetAttributes          hipFuncGetAttributes
+#define gpuGetDevice                  hipGetDevice
+#define gpuGetDeviceCount             hipGetDeviceCount
+#define gpuGetDeviceProperties        hipGetDeviceProperties
+#define gpuGetErrorName               hipGetErrorName
+#define gpuGetErrorString             hipGetErrorString
+#define gpuGetLastError               hipGetLastError
+#define gpuLaunchKernel               hipLaunchKernel
+#define gpuMalloc                     hipMalloc
+#define gpuMemcpyAsync                hipMemcpyAsync
+#define gpuMemcpyDeviceToDevice       hipMemcpyDeviceToDevice
+#define gpuMemcpyDeviceToHost         hipMemcpyDeviceToHost
+#define gpuMemcpyHostToDevice         hipMemcpyHostToDevice
+#define gpuMemcpyKind                 hipMemcpyKind
+#define gpuMemsetAsync                hipMemsetAsync
+#define gpuStream_t                   hipStream_t
+#define gpuStreamSynchronize          hipStreamSynchronize
+#define gpuSuccess                    hipSuccess
+
+#else
+
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#define gpuDeviceGetAttribute         cudaDeviceGetAttribute
+#define gpuDeviceProp                 cudaDeviceProp
+#define gpuDeviceSynchronize          cudaDeviceSynchronize
+#define gpuDriverGetVersion           cudaDriverGetVersion
+#define gpuError_t                    cudaError_t
+#define gpuErrorInsufficientDriver    cudaErrorInsufficientDriver
+#define gpuErrorInvalidDeviceFunction cudaErrorInvalidDeviceFunction
+#define gpuErrorMemoryAllocation      cudaErrorMemoryAllocation
+#define gpuErrorNoDevice              cudaErrorNoDevice
+#define gpuFree                       cudaFree
+#define gpuFuncAttributes             cudaFuncAttributes
+#define gpuFuncGetAttributes          cudaFuncGetAttributes
+#define gpuGetDevice                  cudaGetDevice
+#define gpuGetDeviceCount             cudaGetDeviceCount
+#define gpuGetDeviceProperties        cudaGetDeviceProperties
+#define gpuGetErrorName               cudaGetErrorName
+#define gpuGetErrorString             cudaGetErrorString
+#define gpuGetLastError               cudaGetLastError
+#define gpuLaunchKernel               cudaLaunchKernel
+#define gpuMalloc                     cudaMalloc
+#define gpuMemcpyAsync                cudaMemcpyAsync
+#define gpuMemcpyDeviceToDevice       cudaMemcpyDeviceToDevice
+#define gpuMemcpyDeviceToHost         cudaMemcpyDeviceToHost
+#define gpuMemcpyHostToDevice         cudaMemcpyHostToDevice
+#define gpuMemcpyKind                 cudaMemcpyKind
+#define gpuMemsetAsync                cudaMemsetAsync
+#define gpuStream_t                   cudaStream_t
+#define gpuStreamSynchronize          cudaStreamSynchronize
+#define gpuSuccess                    cudaSuccess
+
+#endif
+
+#ifndef GPU_SHIM
+
+/* Starts `blocks` blocks of `threads` threads. The status is the launch's own: an error that was
+ * pending before is neither reported nor cleared. */
+template <class Args>
+gpuError_t gpu_launch(void (*kernel)(Args), int64_t blocks, int threads, gpuStream_t stream,
+                      Args args) {
+    void *list[] = {&args};
+    return gpuLaunchKernel((const void *)kernel, dim3((unsigned)blocks), dim3((unsigned)threads),
+                           list, 0, stream);
+}
+
+/* Loads the kernel, so that a later launch does nothing but launch. */
+template <class Args> gpuError_t gpu_prepare(void (*kernel)(Args)) {
+    gpuFuncAttributes attributes;
+    return gpuFuncGetAttributes(&attributes, (const void *)kernel);
+}
+
+__device__ inline float gpu_f16_to_float(uint16_t bits) {
+    return __half2float(__ushort_as_half(bits));
+}
+
+__device__ inline uint16_t gpu_float_to_f16(float value) {
+    return __half_as_ushort(__float2half_rn(value));
+}
+
+#endif
+
+#endif
