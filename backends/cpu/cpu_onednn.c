@@ -20,7 +20,8 @@
 typedef struct pair_plan {
     onednn_pair *pair;
     onednn_pair_info info;
-    int64_t images, parts;
+    int64_t images; /* of one part */
+    int threads;    /* that the pair was made for */
     /* The workspace, in bytes from its start: x as floats, where the caller's is not so, mid, the
      * sums, where they cannot go into y, and what the pair needs. */
     size_t mid_at, sum_at, pair_at;
@@ -105,11 +106,26 @@ static int64_t images_per_part(const dsconv_shape *shape) {
     return images;
 }
 
+/* y may depend neither on n nor on the threads. A pair that does is made for one of each. */
+static dsconv_status make_pair(pair_plan *pp, const dsconv_shape *shape,
+                               const onednn_pair_options *wanted, dsconv_message *message) {
+    onednn_pair_options options = *wanted;
+    dsconv_status status = module->pair_create(shape, &options, &pp->pair, &pp->info, message);
+    if (status == DSCONV_OK && !pp->info.is_steady) {
+        module->pair_destroy(pp->pair);
+        options.images = 1;
+        options.threads = 1;
+        status = module->pair_create(shape, &options, &pp->pair, &pp->info, message);
+    }
+    pp->images = options.images;
+    pp->threads = options.threads;
+    return status;
+}
+
 /* The first way that oneDNN has a kernel for, quickest first. Measured on Zen 4 and Zen 5: blocks
  * win for NCHW, unless they end in padding. */
-static dsconv_status make_pair(const dsconv_shape *shape, int threads, bool flush_denormals,
-                               onednn_pair **pair, onednn_pair_info *info,
-                               dsconv_message *message) {
+static dsconv_status choose_pair(pair_plan *pp, const dsconv_shape *shape, int threads,
+                                 bool flush_denormals, dsconv_message *message) {
     const dsconv_problem *pb = &shape->problem;
     const bool reorders = pb->layout == DSCONV_NCHW && !pb->output_mid;
     const struct {
@@ -131,7 +147,7 @@ static dsconv_status make_pair(const dsconv_shape *shape, int threads, bool flus
                                              .reference = ways[i].reference,
                                              .flush_denormals = flush_denormals};
         if (ways[i].fits)
-            status = module->pair_create(shape, &options, pair, info, message);
+            status = make_pair(pp, shape, &options, message);
     }
     return status;
 }
@@ -152,8 +168,7 @@ static const char *refuse(const cpu_context *context, const dsconv_shape *shape)
                                shape->mid_channels * pb->r * pb->s,
                                shape->mid_channels * pb->k};
     dsconv_message message = {""};
-    onednn_pair *pair;
-    onednn_pair_info info;
+    pair_plan trial = {.pair = NULL};
 
     (void)pthread_once(&opened, open_module);
     if (!module)
@@ -168,9 +183,9 @@ static const char *refuse(const cpu_context *context, const dsconv_shape *shape)
     if (pb->residual != DSCONV_RESIDUAL_NONE &&
         !is_dense(pb, pb->residual_strides, pb->k, shape->p, shape->q))
         return "residual_strides: oneDNN is given dense tensors only";
-    if (make_pair(shape, context->threads, false, &pair, &info, &message) != DSCONV_OK)
+    if (choose_pair(&trial, shape, context->threads, false, &message) != DSCONV_OK)
         return "oneDNN has no kernel for this problem";
-    module->pair_destroy(pair);
+    module->pair_destroy(trial.pair);
     return NULL;
 }
 
@@ -185,12 +200,9 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     pair_plan *pp = plan->data = calloc(1, sizeof *pp);
     if (!pp)
         return cpu_out_of_memory(message);
-    dsconv_status status =
-        make_pair(shape, plan->threads, plan->flush_denormals, &pp->pair, &pp->info, message);
+    dsconv_status status = choose_pair(pp, shape, plan->threads, plan->flush_denormals, message);
     if (status != DSCONV_OK)
         return status;
-    pp->images = images_per_part(shape);
-    pp->parts = pb->n / pp->images;
     pp->mid_at = pb->dtype == DSCONV_F32 ? 0 : rounded(pp->info.x_size);
     pp->sum_at = pp->mid_at + rounded(pp->info.mid_size);
     pp->pair_at = pp->sum_at + (needs_sum(pb) ? rounded(pp->info.y_size) : 0);
@@ -206,6 +218,12 @@ static void destroy(cpu_plan *plan) {
     if (pp && pp->pair)
         module->pair_destroy(pp->pair);
     free(pp);
+}
+
+static int pair_threads(const cpu_plan *plan) {
+    const pair_plan *pp = plan->data;
+    const int threads = cpu_threads(plan);
+    return threads < pp->threads ? threads : pp->threads;
 }
 
 /* oneDNN's GEMM multiplies the zeros outside the image by the weights there. Where one of them is
@@ -225,7 +243,7 @@ static dsconv_status avoid_border(cpu_plan *plan, const float *w_dw, dsconv_mess
     const onednn_pair_options options = {.images = pp->images,
                                          .format = ONEDNN_PLAIN,
                                          .dtype = DSCONV_F32,
-                                         .threads = cpu_threads(plan),
+                                         .threads = pp->threads,
                                          .reorder = 1,
                                          .reference = 1,
                                          .skip_border = 1,
@@ -268,8 +286,8 @@ static dsconv_status set_weights(cpu_plan *plan, const dsconv_weights *from,
     if (status == DSCONV_OK)
         status = avoid_border(plan, w_dw, message);
     if (status == DSCONV_OK)
-        status = module->pair_set_weights(pp->pair, cpu_threads(plan), w_dw, w_pw, bias_dw, bias_pw,
-                                          message);
+        status = module->pair_set_weights(pp->pair, pair_threads(plan), w_dw, w_pw, bias_dw,
+                                          bias_pw, message);
     free(w_dw);
     free(w_pw);
     free(bias_dw);
@@ -324,7 +342,7 @@ static dsconv_status run_part(const cpu_plan *plan, const dsconv_run_params *par
     const size_t size = dtype_size(pb->dtype);
     const int64_t xs = pp->images * x_image(shape), mids = pp->images * mid_image(shape),
                   ys = pp->images * y_image(shape);
-    const int threads = cpu_threads(plan);
+    const int threads = pair_threads(plan);
     char *workspace = params->workspace;
     const void *x = elements(params->x, part * xs, size);
     void *y = (char *)params->y + (size_t)(part * ys) * size;
@@ -362,7 +380,8 @@ static dsconv_status run(const cpu_plan *plan, const dsconv_run_params *params,
                          dsconv_message *message) {
     const pair_plan *pp = plan->data;
     dsconv_status status = DSCONV_OK;
-    for (int64_t part = 0; part < pp->parts && status == DSCONV_OK; part++)
+    const int64_t parts = plan->shape.problem.n / pp->images;
+    for (int64_t part = 0; part < parts && status == DSCONV_OK; part++)
         status = run_part(plan, params, part, message);
     return status;
 }

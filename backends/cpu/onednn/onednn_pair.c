@@ -158,6 +158,7 @@ dsconv_status onednn_pair_create(const dsconv_shape *shape, const onednn_pair_op
     info->workspace_size = larger(
         pair->in_size + larger(scratch_size(pair, REORDER_X), scratch_size(pair, DEPTHWISE)),
         pair->out_size + larger(scratch_size(pair, POINTWISE), scratch_size(pair, REORDER_Y)));
+    info->is_steady = onednn_is_steady(info->kernel_dw) && onednn_is_steady(info->kernel_pw);
     info->skips_border = onednn_skips_border(info->kernel_dw);
     info->all_plain = dnnl_memory_desc_equal(pair->md[X_IN], pair->plain[X]) &&
                       dnnl_memory_desc_equal(pair->md[MID], pair->plain[MID]) &&

@@ -32,6 +32,7 @@ typedef struct onednn_pair_info {
     const char *kernel_dw, *kernel_pw; /* oneDNN's names; live as long as the pair */
     size_t x_size, mid_size, y_size;   /* bytes of one run's tensors */
     size_t workspace_size;             /* bytes besides mid */
+    int32_t is_steady;                 /* bits depend on neither images nor threads */
     int32_t skips_border;              /* as in the options */
     int32_t all_plain;                 /* x, mid and y are dense in the shape's layout inside too */
 } onednn_pair_info;

@@ -42,4 +42,7 @@ dnnl_status_t onednn_pair_make(onednn_pair *pair, const dsconv_shape *shape,
  * there does no harm. */
 int onednn_skips_border(const char *kernel);
 
+/* Whether a kernel sums every output as one chain; others split it by batch and threads. */
+int onednn_is_steady(const char *kernel);
+
 #endif

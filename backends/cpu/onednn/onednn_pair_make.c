@@ -12,6 +12,14 @@ int onednn_skips_border(const char *kernel) {
     return strstr(kernel, "gemm") == NULL;
 }
 
+int onednn_is_steady(const char *kernel) {
+    static const char *const steady[] = {"jit_dw", "brgdmm_dw", "jit_1x1", "brgconv_1x1", "ref"};
+    for (size_t i = 0; i < sizeof(steady) / sizeof(steady[0]); i++)
+        if (strncmp(kernel, steady[i], strlen(steady[i])) == 0)
+            return 1;
+    return 0;
+}
+
 static int accept_any(const char *kernel) {
     (void)kernel;
     return 1;
