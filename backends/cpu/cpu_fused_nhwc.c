@@ -7,13 +7,14 @@
 #include <string.h>
 
 #include "cpu_kernels.h"
+#include "cpu_nhwc_tiles.h"
 #include "kernels/nhwc.h"
 
 enum {
     TILE_BYTES = 256 << 10,
     LINE = 16,        /* floats per cache line */
     STEP_COLUMNS = 8, /* depthwise work between two micro-kernels */
-    MIN_PIXELS = 12   /* fewest pixels of a tile that is made smaller for more threads */
+    MIN_TILE = 24     /* pixels */
 };
 
 typedef struct fused {
@@ -31,29 +32,30 @@ typedef struct fused {
     int32_t *expand;
 } fused;
 
-/* How a run is cut into items of work. */
-typedef struct split {
-    int64_t tiles, align; /* per image; tiles begin at multiples of align */
-    int64_t parts;        /* of the output channels */
-} split;
-
 typedef struct arguments {
     const cpu_plan *plan;
     const dsconv_run_params *params;
-    split split;
+    nhwc_tiling tiling;
+    int64_t parts; /* of the output channels, where tiles are too few for the threads */
 } arguments;
 
-/* One item: pixels begin ... end-1 of image n, blocks b0 ... b1-1 of
- * output channels. */
+/* One item of work: a tile of image n, blocks b0 ... b1-1 of output channels. */
 typedef struct item {
-    int64_t n, begin, end, b0, b1;
+    int64_t n, b0, b1;
+    nhwc_tile tile;
+    int64_t pixels;
     float *mid;
     int64_t p, q, done; /* where the depthwise stage goes on, and the pixels it has done */
-    int rows;
+    int64_t fetched;    /* cache lines of the next step's input asked for */
+    int rows;           /* of the next step */
 } item;
 
 static int64_t round_up(int64_t a, int64_t multiple) {
     return (a + multiple - 1) / multiple * multiple;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
 }
 
 static int64_t minimum(int64_t a, int64_t b) {
@@ -70,62 +72,42 @@ static int64_t block_begin(const fused *f, int64_t block) {
     return v > 0 && v == f->vectors - 1 ? v - 1 : v;
 }
 
-static split make_split(const cpu_plan *plan, int64_t threads) {
-    const fused *f = plan->data;
-    const int64_t n = plan->shape.problem.n, q = plan->shape.q, pixels = plan->shape.p * q;
-    split s = {.align = 1, .parts = 1};
-    s.tiles = (pixels + f->tile - 1) / f->tile;
-    const int64_t most = maximum(s.tiles, pixels / MIN_PIXELS);
-    if (n * s.tiles < threads)
-        s.tiles = minimum(most, (threads + n - 1) / n);
-    for (int64_t t = s.tiles; n * s.tiles < 8 * threads && t <= minimum(most, 2 * s.tiles); t++)
-        if (n * t % threads == 0) {
-            s.tiles = t;
-            break;
-        }
-    if (n * s.tiles < threads)
-        s.parts = minimum(threads / (n * s.tiles), f->blocks);
-    /* Whole rows or pairs of them, where that leaves the threads evenly loaded. */
-    const int64_t share = maximum(n * pixels / threads, 1);
-    for (int64_t rows = f->pairs ? 2 : 1; rows > 0; rows--)
-        if (rows * q * 2 <= f->tile && (share % (rows * q) == 0 || rows * q * 50 <= share)) {
-            s.align = rows * q;
-            break;
-        }
-    return s;
-}
-
-static int64_t tile_begin(const split *s, int64_t pixels, int64_t tile) {
-    return tile == s->tiles ? pixels : pixels * tile / s->tiles / s->align * s->align;
+/* Two rows if both run over the same columns. */
+static int step_rows(const fused *f, const item *t) {
+    return f->pairs && t->p + 1 < t->tile.p1 &&
+                   nhwc_row_begin(&t->tile, t->p) == nhwc_row_begin(&t->tile, t->p + 1) &&
+                   nhwc_row_end(&t->tile, t->p) == nhwc_row_end(&t->tile, t->p + 1)
+               ? 2
+               : 1;
 }
 
 static item make_item(const arguments *a, int64_t index, float *mid) {
     const fused *f = a->plan->data;
-    const split *s = &a->split;
-    const int64_t q = a->plan->shape.q, pixels = a->plan->shape.p * q;
-    const int64_t part = index % s->parts, tile = index / s->parts % s->tiles;
-    item t = {.n = index / s->parts / s->tiles, .mid = mid, .rows = 1};
-    t.begin = tile_begin(s, pixels, tile);
-    t.end = tile_begin(s, pixels, tile + 1);
-    cpu_share(f->blocks, (int)part, (int)s->parts, &t.b0, &t.b1);
-    t.p = t.begin / q;
-    t.q = t.begin % q;
+    const int64_t part = index % a->parts, tile = index / a->parts;
+    item t = {.n = tile / a->tiling.tiles,
+              .tile = nhwc_make_tile(&a->tiling, tile % a->tiling.tiles),
+              .mid = mid};
+    cpu_share(f->blocks, (int)part, (int)a->parts, &t.b0, &t.b1);
+    t.pixels = nhwc_tile_pixels(&t.tile);
+    t.p = t.tile.p0;
+    t.q = t.tile.q0;
+    t.rows = step_rows(f, &t);
     return t;
 }
 
-/* What follows the depthwise sums of a run of pixels. */
-static void finish_mid(const arguments *a, const item *t, int64_t pixel, int64_t count) {
+/* What follows the depthwise sums of columns q0 ... q1-1 of row p. */
+static void finish_mid(const arguments *a, const item *t, int64_t p, int64_t q0, int64_t q1) {
     const fused *f = a->plan->data;
     const dsconv_shape *shape = &a->plan->shape;
-    const int64_t channels = shape->mid_channels;
+    const int64_t channels = shape->mid_channels, *strides = shape->mid_strides;
     const int64_t size = shape->problem.dtype == DSCONV_F32 ? 4 : 2;
-    for (int64_t i = pixel; i < pixel + count; i++) {
-        float *mid = t->mid + (i - t->begin) * f->dw.pitch;
+    for (int64_t q = q0; q < q1; q++) {
+        float *mid = t->mid + nhwc_tile_pixel(&t->tile, p, q) * f->dw.pitch;
         if (f->mid_pass)
             f->kernels->epilogue_row(&f->act_mid, mid, NULL, mid, channels);
         if (shape->problem.output_mid && t->b0 == 0) {
             char *to = a->params->mid;
-            to += size * (t->n * shape->mid_strides[0] + i * channels);
+            to += size * (t->n * strides[0] + p * strides[2] + q * strides[3]);
             f->kernels->epilogue_row(&f->copy_mid, mid, NULL, to, channels);
         }
     }
@@ -135,37 +117,40 @@ static void finish_mid(const arguments *a, const item *t, int64_t pixel, int64_t
 static void step(const arguments *a, item *t) {
     const fused *f = a->plan->data;
     const dsconv_problem *pb = &a->plan->shape.problem;
-    const int64_t q = a->plan->shape.q, size = pb->dtype == DSCONV_F32 ? 4 : 2;
+    const int64_t size = pb->dtype == DSCONV_F32 ? 4 : 2;
     const char *image = (const char *)a->params->x + size * t->n * pb->x_strides[0];
-    if (t->q == 0)
-        t->rows = f->pairs && (t->p + 2) * q <= t->end ? 2 : 1;
-    const int64_t row_end = minimum(q, t->end - t->p * q);
+    const int64_t row_end = nhwc_row_end(&t->tile, t->p);
     const int64_t q1 = minimum(t->q + STEP_COLUMNS, row_end);
-    const int64_t pixel = t->p * q + t->q;
-    f->depthwise(&f->dw, image, t->p, t->rows, t->q, q1, t->mid + (pixel - t->begin) * f->dw.pitch,
-                 q * f->dw.pitch);
+    const int64_t first = nhwc_tile_pixel(&t->tile, t->p, t->q);
+    const int64_t next_row = nhwc_tile_pixel(&t->tile, t->p + 1, t->q) - first;
+    f->depthwise(&f->dw, image, t->p, t->rows, t->q, q1, t->mid + first * f->dw.pitch,
+                 next_row * f->dw.pitch);
     if (f->mid_pass || pb->output_mid)
         for (int i = 0; i < t->rows; i++)
-            finish_mid(a, t, pixel + i * q, q1 - t->q);
+            finish_mid(a, t, t->p + i, t->q, q1);
     t->done += t->rows * (q1 - t->q);
+    t->fetched = 0;
     t->q = q1;
-    if (t->q == row_end) {
-        t->p += t->rows;
-        t->q = 0;
+    if (q1 < row_end)
+        return;
+    t->p += t->rows;
+    if (t->p < t->tile.p1) {
+        t->q = nhwc_row_begin(&t->tile, t->p);
+        t->rows = step_rows(f, t);
     }
 }
 
-/* One micro-kernel: `count` pixels from `pixel` on, output channels from vector v on. */
-static void pointwise(const arguments *a, const item *t, nhwc_pw *pw, int64_t pixel, int64_t row,
-                      int64_t column, int count, int64_t v, int vectors) {
+/* One micro-kernel: `count` pixels from (p, q) on, output channels from vector v on. */
+static void pointwise(const arguments *a, const item *t, const nhwc_pw *pw, int64_t p, int64_t q,
+                      int count, int64_t v, int vectors) {
     const fused *f = a->plan->data;
     const dsconv_problem *pb = &a->plan->shape.problem;
     const nhwc_kernels *k = f->kernels;
     const int64_t channel = v * k->vector_length;
     const int64_t *sy = pb->y_strides, *sr = pb->residual_strides;
-    const float *mid = t->mid + (pixel - t->begin) * f->dw.pitch;
+    const float *mid = t->mid + nhwc_tile_pixel(&t->tile, p, q) * f->dw.pitch;
     nhwc_pw_fn *kernel = k->pw[vectors - 1][count - 1];
-    const int64_t at = t->n * sy[0] + row * sy[2] + column * sy[3] + channel;
+    const int64_t at = t->n * sy[0] + p * sy[2] + q * sy[3] + channel;
     if (f->direct) {
         kernel(pw, mid, (float *)a->params->y + at, sy[3]);
         return;
@@ -177,7 +162,7 @@ static void pointwise(const arguments *a, const item *t, nhwc_pw *pw, int64_t pi
     char *y = (char *)a->params->y + size * at;
     const char *residual = a->params->residual;
     if (residual)
-        residual += size * (t->n * sr[0] + row * sr[2] + column * sr[3] + channel);
+        residual += size * (t->n * sr[0] + p * sr[2] + q * sr[3] + channel);
     kernel(pw, mid, sums, PITCH);
     for (int i = 0; i < count; i++) {
         k->epilogue_row(&f->out, sums + i * PITCH, residual, y, channels);
@@ -187,11 +172,34 @@ static void pointwise(const arguments *a, const item *t, nhwc_pw *pw, int64_t pi
     }
 }
 
+/* Asks for the first num / den of the input rows that are new to the next step. */
+static void fetch(const arguments *a, item *t, int64_t num, int64_t den) {
+    const nhwc_dw *d = &((const fused *)a->plan->data)->dw;
+    const dsconv_problem *pb = &a->plan->shape.problem;
+    const int64_t size = pb->dtype == DSCONV_F32 ? 4 : 2;
+    const int64_t column = t->q * d->stride_w;
+    const int64_t columns = minimum(STEP_COLUMNS * d->stride_w, d->w - column);
+    const int64_t lines = (columns * d->x_pixel * size + 63) / 64;
+    const int64_t rows = t->rows * d->stride_h;
+    const int64_t bottom = (t->p + t->rows - 1) * d->stride_h - d->pad_top + (d->r - 1) * d->dil_h;
+    const char *image = (const char *)a->params->x + size * t->n * pb->x_strides[0];
+    const int64_t upto = rows * lines * num / den;
+    for (; t->fetched < upto; t->fetched++) {
+        const int64_t row = bottom - rows + 1 + t->fetched / lines;
+        if (row >= 0 && row < d->h)
+            __builtin_prefetch(image + size * (row * d->x_row + column * d->x_pixel) +
+                               t->fetched % lines * 64);
+    }
+}
+
 /* Depthwise work of `next`, in proportion to the share done / total of the present item. */
 static void advance(const arguments *a, item *next, int64_t done, int64_t total) {
-    const int64_t pixels = next->end - next->begin;
-    while (next->done < pixels && next->done * total < pixels * done)
+    const int64_t due = next->pixels * done;
+    while (next->done < next->pixels && next->done * total < due)
         step(a, next);
+    const int64_t pixels = STEP_COLUMNS * next->rows;
+    if (next->done < next->pixels)
+        fetch(a, next, due - (next->done - pixels) * total, pixels * total);
 }
 
 /* The pointwise stage of an item, and meanwhile the depthwise stage of the next one. */
@@ -199,11 +207,13 @@ static void item_pointwise(const arguments *a, const item *t, item *next) {
     const fused *f = a->plan->data;
     const dsconv_problem *pb = &a->plan->shape.problem;
     const nhwc_kernels *k = f->kernels;
-    const int64_t q = a->plan->shape.q, channels = a->plan->shape.mid_channels;
+    const nhwc_tile *tile = &t->tile;
+    const int64_t channels = a->plan->shape.mid_channels;
     const int64_t *sy = pb->y_strides, *sr = pb->residual_strides;
     /* Rows that follow each other without a gap are one long row. */
-    const bool flat = sy[2] == q * sy[3] && (!pb->residual || sr[2] == q * sr[3]);
-    const int64_t total = (t->end - t->begin) * (block_begin(f, t->b1) - block_begin(f, t->b0));
+    const bool joined =
+        !tile->cut && sy[2] == tile->q * sy[3] && (!pb->residual || sr[2] == tile->q * sr[3]);
+    const int64_t total = t->pixels * (block_begin(f, t->b1) - block_begin(f, t->b0));
     nhwc_pw pw = {.mid_channels = channels,
                   .pitch = f->dw.pitch,
                   .clamp = f->direct && pb->act_out.kind != DSCONV_ACT_NONE,
@@ -213,18 +223,17 @@ static void item_pointwise(const arguments *a, const item *t, item *next) {
     for (int64_t b = t->b0; b < t->b1; b++) {
         const int64_t v = block_begin(f, b);
         const int vectors = (int)(block_begin(f, b + 1) - v);
+        const int most = k->pixels[vectors - 1];
         pw.weights = f->weights_pw + v * k->vector_length * channels;
         pw.bias = f->bias_pw + v * k->vector_length;
         pw.last = (int)minimum(k->vector_length, pb->k - (v + vectors - 1) * k->vector_length);
-        int64_t end;
-        for (int64_t pixel = t->begin; pixel < t->end; pixel = end) {
-            const int64_t row = flat ? 0 : pixel / q;
-            end = flat ? t->end : minimum((row + 1) * q, t->end);
-            int64_t kernels = (end - pixel + k->pixels[vectors - 1] - 1) / k->pixels[vectors - 1];
-            for (int64_t at = pixel; at < end; kernels--) {
-                const int count = (int)((end - at) / kernels);
-                pointwise(a, t, &pw, at, row, at - row * q, count, v, vectors);
-                at += count;
+        for (int64_t p = tile->p0; p < tile->p1; p = joined ? tile->p1 : p + 1) {
+            int64_t q = nhwc_row_begin(tile, p);
+            const int64_t end = joined ? q + t->pixels : nhwc_row_end(tile, p);
+            for (int64_t kernels = ceil_div(end - q, most); kernels > 0; kernels--) {
+                const int count = (int)((end - q) / kernels);
+                pointwise(a, t, &pw, p, q, count, v, vectors);
+                q += count;
                 done += (int64_t)count * vectors;
                 if (next)
                     advance(a, next, done, total);
@@ -239,7 +248,7 @@ static void work(const void *opaque, int thread, int threads) {
     const int64_t size = f->tile_max * f->dw.pitch;
     float *mid = (float *)a->params->workspace + 2 * thread * size;
     int64_t index, last;
-    cpu_share(a->plan->shape.problem.n * a->split.tiles * a->split.parts, thread, threads, &index,
+    cpu_share(a->plan->shape.problem.n * a->tiling.tiles * a->parts, thread, threads, &index,
               &last);
     if (index == last)
         return;
@@ -264,10 +273,6 @@ static const char *refuse(const cpu_context *context, const dsconv_shape *shape)
     return NULL;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
 static void set_depthwise(fused *f, const dsconv_shape *shape) {
     const dsconv_problem *pb = &shape->problem;
     const int64_t last = pb->w - 1 - (pb->s - 1) * pb->dil_w + pb->pad_left;
@@ -289,7 +294,8 @@ static void set_depthwise(fused *f, const dsconv_shape *shape) {
                    .x_pixel = pb->x_strides[3],
                    .inner_begin = ceil_div(pb->pad_left, pb->stride_w),
                    .inner_end = last < 0 ? 0 : last / pb->stride_w + 1,
-                   .dtype = pb->dtype};
+                   .dtype = pb->dtype,
+                   .blocks = ceil_div(shape->mid_channels, f->kernels->vector_length)};
     /* An odd number of cache lines spreads the pixels over the sets of the cache. */
     d->pitch = round_up(shape->mid_channels, LINE);
     d->pitch += d->pitch / LINE % 2 == 0 ? LINE : 0;
@@ -298,6 +304,11 @@ static void set_depthwise(fused *f, const dsconv_shape *shape) {
     f->mid_pass = !epilogue_clamp(&f->act_mid, &d->lo, &d->hi);
     d->clamp = !f->mid_pass && pb->act_mid.kind != DSCONV_ACT_NONE;
     f->depthwise = f->kernels->select_dw(d, &f->pairs);
+}
+
+static int64_t dw_block_begin(const fused *f, int64_t block) {
+    const int64_t vl = f->kernels->vector_length;
+    return minimum(block * vl, maximum(f->dw.mid_channels - vl, 0));
 }
 
 static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
@@ -313,10 +324,10 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     f->direct = epilogue_clamp(&f->out, &f->lo, &f->hi);
     f->vectors = ceil_div(pb->k, vl);
     f->blocks = ceil_div(f->vectors, f->kernels->max_vectors);
-    f->tile = maximum(TILE_BYTES / (int64_t)sizeof(float) / f->dw.pitch, 2 * MIN_PIXELS);
+    f->tile = maximum(TILE_BYTES / (int64_t)sizeof(float) / f->dw.pitch, MIN_TILE);
     f->tile = minimum(f->tile, shape->p * shape->q);
-    f->tile_max = minimum(f->tile + f->tile / 2, shape->p * shape->q);
-    const int64_t padded = round_up(shape->mid_channels, vl);
+    f->tile_max = nhwc_most_pixels(shape->p, shape->q, f->tile);
+    const int64_t padded = f->dw.blocks * vl;
     f->weights_dw = cpu_alloc(padded * pb->r * pb->s, sizeof(float));
     f->bias_dw = cpu_alloc(padded, sizeof(float));
     f->weights_pw = cpu_alloc(f->vectors * vl * shape->mid_channels, sizeof(float));
@@ -324,8 +335,10 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     f->expand = cpu_alloc(padded, sizeof(int32_t));
     if (!f->weights_dw || !f->bias_dw || !f->weights_pw || !f->bias_pw || !f->expand)
         return cpu_out_of_memory(message);
-    for (int64_t j = 0; j < shape->mid_channels; j++)
-        f->expand[j] = (int32_t)(j / pb->multiplier - j / vl * vl / pb->multiplier);
+    for (int64_t i = 0; i < padded; i++) {
+        const int64_t first = dw_block_begin(f, i / vl), j = first + i % vl;
+        f->expand[i] = (int32_t)(j / pb->multiplier - first / pb->multiplier);
+    }
     f->dw.weights = f->weights_dw;
     f->dw.bias = f->bias_dw;
     f->dw.expand = f->expand;
@@ -353,13 +366,20 @@ static dsconv_status set_weights(cpu_plan *plan, const dsconv_weights *from,
     const int64_t channels = plan->shape.mid_channels, taps = pb->r * pb->s;
     const int64_t vl = plan->kernels->vector_length, size = pb->dtype == DSCONV_F32 ? 4 : 2;
     fused *f = plan->data;
-    float *row = cpu_alloc(maximum(taps, channels), sizeof(float));
+    float *row = cpu_alloc(maximum(taps, channels) + channels, sizeof(float));
     if (!row)
         return cpu_out_of_memory(message);
-    for (int64_t j = 0; j < channels; j++) {
+    float *bias = row + maximum(taps, channels);
+    if (from->bias_dw)
+        cpu_to_float(bias, from->bias_dw, channels, pb->dtype);
+    for (int64_t i = 0; i < f->dw.blocks * vl; i++) {
+        const int64_t j = dw_block_begin(f, i / vl) + i % vl;
+        if (j >= channels)
+            break;
+        f->bias_dw[i] = bias[j];
         cpu_to_float(row, (const char *)from->w_dw + j * taps * size, taps, pb->dtype);
-        for (int64_t i = 0; i < taps; i++)
-            f->weights_dw[(j / vl * taps + i) * vl + j % vl] = row[i];
+        for (int64_t tap = 0; tap < taps; tap++)
+            f->weights_dw[(i / vl * taps + tap) * vl + i % vl] = row[tap];
     }
     for (int64_t b = 0; b < f->blocks; b++) {
         const int64_t first = block_begin(f, b) * vl, end = block_begin(f, b + 1) * vl;
@@ -369,8 +389,6 @@ static dsconv_status set_weights(cpu_plan *plan, const dsconv_weights *from,
                 f->weights_pw[first * channels + j * (end - first) + k - first] = row[j];
         }
     }
-    if (from->bias_dw)
-        cpu_to_float(f->bias_dw, from->bias_dw, channels, pb->dtype);
     if (from->bias_pw)
         cpu_to_float(f->bias_pw, from->bias_pw, pb->k, pb->dtype);
     free(row);
@@ -380,7 +398,15 @@ static dsconv_status set_weights(cpu_plan *plan, const dsconv_weights *from,
 static dsconv_status run(const cpu_plan *plan, const dsconv_run_params *params,
                          dsconv_message *message) {
     (void)message;
-    arguments a = {plan, params, make_split(plan, cpu_threads(plan))};
+    const fused *f = plan->data;
+    const dsconv_shape *shape = &plan->shape;
+    const int64_t n = shape->problem.n, threads = cpu_threads(plan);
+    arguments a = {.plan = plan,
+                   .params = params,
+                   .tiling = nhwc_make_tiling(n, shape->p, shape->q, f->tile, f->pairs, threads),
+                   .parts = 1};
+    if (n * a.tiling.tiles < threads)
+        a.parts = minimum(threads / (n * a.tiling.tiles), f->blocks);
     cpu_parallel(plan, work, &a);
     return DSCONV_OK;
 }

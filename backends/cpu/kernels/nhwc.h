@@ -24,9 +24,12 @@ typedef struct nhwc_dw {
     dsconv_dtype dtype;
     bool clamp; /* store min(max(sum, lo), hi) */
     float lo, hi;
-    const float *weights;  /* [mid_channels / VL, rounded up][r][s][VL], padded with 0 */
-    const float *bias;     /* [mid_channels, rounded up to VL] */
-    const int32_t *expand; /* multiplier > 1: which of the loaded channels, [mid_channels] */
+    /* Mid channels in blocks of VL, the last of which ends with the last channel; fewer than VL
+     * are padded with 0. */
+    int64_t blocks;
+    const float *weights;  /* [blocks][r][s][VL] */
+    const float *bias;     /* [blocks][VL] */
+    const int32_t *expand; /* [blocks][VL]: input channels, from that of a block's first on */
 } nhwc_dw;
 
 /* Computes output columns q0 ... q1-1 of row p, and with `rows` 2 also of row p + 1, whose pixels

@@ -24,8 +24,8 @@
 #define CPU_INLINE static inline __attribute__((always_inline, unused))
 
 /** Before a loop of at most eight turns known to the compiler: no loop remains. Clang decides by
- *  itself, and warns where it would not. */
-#ifdef __clang__
+ *  itself and warns where it would not; a sanitizer's checks would make the code too long. */
+#if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CPU_UNROLL
 #else
 #define CPU_UNROLL _Pragma("GCC unroll 8")
