@@ -49,14 +49,13 @@ static dsconv_status open_backend(dsconv_context *context, const char *name, con
                                   int32_t threads, dsconv_message *message) {
     dsconv_message reason = {""};
     dsconv_device_info info = DSCONV_DEVICE_INFO_INIT;
-    dsconv_status status = dsconv_find_backend(name, env->backend_dir, &context->backend, message);
-    if (status)
-        return status;
-    status = context->backend->probe(context->device, &info, &reason);
+    dsconv_status status = dsconv_find_backend(name, env->backend_dir, &context->backend, &reason);
+    if (!status)
+        status = context->backend->probe(context->device, &info, &reason);
     if (!status)
         status = context->backend->open(context->device, threads, &context->handle, &reason);
     if (status)
-        return dsconv_explain(message, status, "%s: %s", name, reason.text);
+        return dsconv_explain(message, status, "%.64s: %s", name, reason.text);
     dsconv_log_line(&context->log, DSCONV_LOG_INFO, "%s: device %d, %s (%s)", name,
                     (int)context->device, info.name, info.arch);
     return DSCONV_OK;

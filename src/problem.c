@@ -77,8 +77,8 @@ static dsconv_status check_choices(const dsconv_problem *problem) {
         uint32_t value;
         memcpy(&value, (const char *)problem + choices[i].offset, sizeof value);
         if (value > (uint64_t)choices[i].least)
-            return dsconv_fail(DSCONV_ERROR_INVALID_ARGUMENT, "%s = %" PRIu32 ": no such value",
-                               choices[i].name, value);
+            return dsconv_fail(DSCONV_ERROR_INVALID_ARGUMENT, "%s = %" PRId32 ": no such value",
+                               choices[i].name, (int32_t)value);
     }
     dsconv_status status = check_alpha("act_mid", &problem->act_mid);
     return status ? status : check_alpha("act_out", &problem->act_out);

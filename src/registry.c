@@ -49,13 +49,13 @@ static bool valid_name(const char *name) {
     return length >= 1 && length <= 31 && name[length] == '\0';
 }
 
-static dsconv_status unknown(const char *name, dsconv_message *message) {
+static dsconv_status unknown(dsconv_message *message) {
     char names[128] = "auto";
     size_t length = strlen(names);
     for (size_t i = 0; i < KNOWN && length < sizeof names; i++)
         length += (size_t)snprintf(names + length, sizeof names - length, ", %s", known[i].name);
-    return dsconv_explain(message, DSCONV_ERROR_UNKNOWN_BACKEND,
-                          "backend = \"%.64s\": no such backend; known are %s", name, names);
+    return dsconv_explain(message, DSCONV_ERROR_UNKNOWN_BACKEND, "no such backend; known are %s",
+                          names);
 }
 
 /* Under modules_lock. */
@@ -80,14 +80,13 @@ static dsconv_status find_module(const char *name, const dsconv_known_backend *l
     }
     free(added);
     if (result == DSCONV_MODULE_REFUSED)
-        return dsconv_explain(message, DSCONV_ERROR_UNAVAILABLE, "%s: %s", name, reason.text);
+        return dsconv_explain(message, DSCONV_ERROR_UNAVAILABLE, "%s", reason.text);
     if (!listed)
-        return unknown(name, message);
+        return unknown(message);
     if (!listed->built)
-        return dsconv_explain(message, DSCONV_ERROR_UNAVAILABLE,
-                              "%s: not built into this libdsconv", name);
-    return dsconv_explain(message, DSCONV_ERROR_UNAVAILABLE, "%s: built, but not installed: %s",
-                          name, reason.text);
+        return dsconv_explain(message, DSCONV_ERROR_UNAVAILABLE, "not built into this libdsconv");
+    return dsconv_explain(message, DSCONV_ERROR_UNAVAILABLE, "built, but not installed: %s",
+                          reason.text);
 }
 
 dsconv_status dsconv_find_backend(const char *name, const char *backend_dir,
@@ -99,7 +98,7 @@ dsconv_status dsconv_find_backend(const char *name, const char *backend_dir,
         return DSCONV_OK;
     }
     if (!valid_name(name))
-        return unknown(name, message);
+        return unknown(message);
     (void)pthread_mutex_lock(&modules_lock);
     dsconv_status status = find_module(name, listed, backend, message);
     (void)pthread_mutex_unlock(&modules_lock);
@@ -159,7 +158,7 @@ dsconv_status dsconv_device_query(const char *name, int32_t device, dsconv_devic
     if (!status)
         status = backend->probe(device, &own, &message);
     if (status)
-        return dsconv_fail(status, "%s", message.text);
+        return dsconv_fail(status, "%.64s: %s", name, message.text);
     dsconv_struct_write(info, &own, sizeof own);
     return DSCONV_OK;
 }
