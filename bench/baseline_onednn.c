@@ -68,10 +68,10 @@ static int64_t images_per_part(const dsconv_shape *shape, const variant *v) {
     const dsconv_problem *p = &shape->problem;
     const size_t element = p->dtype == DSCONV_F32 ? 4 : 2;
     const size_t image = (size_t)(p->k * shape->p * shape->q) * element;
-    int64_t images = p->n;
-    while (v->split && images > 1 && (p->n % images || (size_t)images * image > split_size))
-        images--;
-    return images;
+    for (int64_t images = p->n; images > 1; images--)
+        if (!v->split || (p->n % images == 0 && (size_t)images * image <= split_size))
+            return images;
+    return 1;
 }
 
 dsconv_status baseline_onednn_create(size_t index, const dsconv_problem *problem, int32_t threads,

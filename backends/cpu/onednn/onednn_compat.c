@@ -19,7 +19,7 @@ dnnl_status_t onednn_md_create(onednn_md *md, int rank, const dnnl_dims_t dims,
 }
 
 void onednn_md_destroy(onednn_md md) {
-    dnnl_memory_desc_destroy((dnnl_memory_desc_t)(uintptr_t)md);
+    dnnl_memory_desc_destroy(onednn_unconst(md));
 }
 
 dnnl_status_t onednn_conv_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
@@ -63,7 +63,7 @@ dnnl_status_t onednn_md_create(onednn_md *md, int rank, const dnnl_dims_t dims,
 }
 
 void onednn_md_destroy(onednn_md md) {
-    free((void *)(uintptr_t)md);
+    free(onednn_unconst(md));
 }
 
 dnnl_status_t onednn_conv_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,

@@ -11,6 +11,15 @@ typedef const_dnnl_memory_desc_t onednn_md;
 typedef const dnnl_memory_desc_t *onednn_md;
 #endif
 
+/* oneDNN takes buffers that it only reads as `void *` too. */
+static inline void *onednn_unconst(const void *pointer) {
+    const union {
+        const void *in;
+        void *out;
+    } both = {pointer};
+    return both.out;
+}
+
 /* Makes a descriptor that the caller owns; those that a primitive descriptor hands out are not. */
 dnnl_status_t onednn_md_create(onednn_md *md, int rank, const dnnl_dims_t dims,
                                dnnl_data_type_t type, dnnl_format_tag_t tag);

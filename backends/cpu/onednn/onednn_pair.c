@@ -180,7 +180,7 @@ static dnnl_status_t pack(onednn_pair *pair, enum tensor tensor, const float *va
                                               pair->engine, DNNL_MEMORY_ALLOCATE);
     if (status == dnnl_success)
         status =
-            dnnl_memory_create(&from, pair->plain[tensor], pair->engine, (void *)(uintptr_t)values);
+            dnnl_memory_create(&from, pair->plain[tensor], pair->engine, onednn_unconst(values));
     if (status == dnnl_success)
         status = dnnl_reorder_primitive_desc_create(&desc, pair->plain[tensor], pair->engine,
                                                     pair->md[tensor], pair->engine, NULL);
@@ -221,7 +221,7 @@ static dnnl_status_t bind(dnnl_memory_t memory, const void *buffer) {
     dnnl_status_t status = dnnl_memory_get_data_handle(memory, &bound);
     if (status != dnnl_success || bound == buffer)
         return status;
-    return dnnl_memory_set_data_handle(memory, (void *)(uintptr_t)buffer);
+    return dnnl_memory_set_data_handle(memory, onednn_unconst(buffer));
 }
 
 static dnnl_status_t execute(const onednn_pair *pair, const lane *one, enum stage stage,
