@@ -58,7 +58,7 @@ static ahead ahead_of(const nchw_run *run, const nchw_tile *tile, const nchw_til
     }
     begin = begin < 0 ? 0 : begin;
     end = end > p->h ? p->h : end;
-    if (end <= begin || p->x_strides[3] != 1 || p->x_strides[2] != p->w)
+    if (steps < 1 || end <= begin || p->x_strides[3] != 1 || p->x_strides[2] != p->w)
         return a;
     a.plane = (const char *)run->params->x + (next->n * p->x_strides[0] + begin * p->w) * size;
     a.channel_size = p->x_strides[1] * size;
