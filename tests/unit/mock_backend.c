@@ -101,7 +101,7 @@ static void release(void *handle, void *pointer) {
 static void compute_pixel(const mock_plan *plan, const float *x, float *y, int64_t p, int64_t q) {
     const dsconv_problem *a = &plan->shape.problem;
     for (int64_t k = 0; k < a->k; k++)
-        y[k * a->y_strides[1]] = 0.0F;
+        y[k * a->y_strides[1]] = MOCK_FAULT == FAULT_WRONG ? 0.125F : 0.0F;
     for (int64_t j = 0; j < plan->shape.mid_channels; j++) {
         float mid = 0.0F;
         for (int64_t r = 0; r < a->r; r++)

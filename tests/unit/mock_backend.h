@@ -20,7 +20,8 @@ enum {
     FAULT_OPEN,
     FAULT_PLAN,
     FAULT_WEIGHTS,
-    FAULT_RUN
+    FAULT_RUN,
+    FAULT_WRONG
 };
 
 /** A stream: work waits in it until somebody waits for it. */
