@@ -27,7 +27,7 @@ static void own_directory(char directory[PATH_MAX]) {
     Dl_info info;
     struct link_map *map = NULL;
     directory[0] = '\0';
-    if (!dladdr1((void *)(uintptr_t)dsconv_module_open, &info, (void **)&map, RTLD_DL_LINKMAP))
+    if (!dladdr1(first_directory, &info, (void **)&map, RTLD_DL_LINKMAP))
         return;
     const char *file = map->l_name[0] ? map->l_name : "/proc/self/exe";
     if (file[0] != '/' || !realpath(file, directory)) {

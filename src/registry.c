@@ -121,12 +121,13 @@ dsconv_status dsconv_backend_query(size_t index, dsconv_backend_info *info) {
     if (status)
         return status;
 
-    const dsconv_backend *backend;
+    const dsconv_backend *backend = NULL;
     dsconv_message reason = {""};
     dsconv_backend_info own = DSCONV_BACKEND_INFO_INIT;
     (void)snprintf(own.name, sizeof own.name, "%s", known[index].name);
     own.built = known[index].built;
-    if (!dsconv_find_backend(known[index].name, env.backend_dir, &backend, &reason)) {
+    (void)dsconv_find_backend(known[index].name, env.backend_dir, &backend, &reason);
+    if (backend) {
         dsconv_device_info device = DSCONV_DEVICE_INFO_INIT;
         own.found = 1;
         own.usable = backend->probe(0, &device, &reason) == DSCONV_OK;
@@ -151,11 +152,11 @@ dsconv_status dsconv_device_query(const char *name, int32_t device, dsconv_devic
     if (status)
         return status;
 
-    const dsconv_backend *backend;
+    const dsconv_backend *backend = NULL;
     dsconv_message message = {""};
     dsconv_device_info own = DSCONV_DEVICE_INFO_INIT;
     status = dsconv_find_backend(name, env.backend_dir, &backend, &message);
-    if (!status)
+    if (backend)
         status = backend->probe(device, &own, &message);
     if (status)
         return dsconv_fail(status, "%.64s: %s", name, message.text);

@@ -18,8 +18,8 @@ const dsconv_known_backend *dsconv_known(size_t index);
 
 /**
  * Finds a backend by name: linked in, or as a module, listed or not. backend_dir comes from the
- * environment, or is NULL. Errors, told without the name: UNKNOWN_BACKEND, UNAVAILABLE,
- * OUT_OF_MEMORY. Thread-safety: any thread.
+ * environment, or is NULL. *backend is set on success only. Errors, told without the name:
+ * UNKNOWN_BACKEND, UNAVAILABLE, OUT_OF_MEMORY. Thread-safety: any thread.
  */
 dsconv_status dsconv_find_backend(const char *name, const char *backend_dir,
                                   const dsconv_backend **backend, dsconv_message *message);
