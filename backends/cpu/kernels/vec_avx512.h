@@ -8,7 +8,7 @@ typedef __m512i vi;
 typedef __mmask16 vmask;
 
 CPU_INLINE vmask vmask_first(ptrdiff_t n) {
-    return n >= VL ? 0xffff : n <= 0 ? 0 : (vmask)((1U << n) - 1);
+    return (vmask)(n >= VL ? 0xffffU : n <= 0 ? 0U : (1U << n) - 1);
 }
 
 CPU_INLINE vf vf_zero(void) {
