@@ -150,16 +150,16 @@ static void pointwise(const arguments *a, const item *t, const nhwc_pw *pw, int6
     const int64_t *sy = pb->y_strides, *sr = pb->residual_strides;
     const float *mid = t->mid + nhwc_tile_pixel(&t->tile, p, q) * f->dw.pitch;
     nhwc_pw_fn *kernel = k->pw[vectors - 1][count - 1];
-    const int64_t at = t->n * sy[0] + p * sy[2] + q * sy[3] + channel;
+    const int64_t size = pb->dtype == DSCONV_F32 ? 4 : 2;
+    char *y = a->params->y;
+    y += size * (t->n * sy[0] + p * sy[2] + q * sy[3] + channel);
     if (f->direct) {
-        kernel(pw, mid, (float *)a->params->y + at, sy[3]);
+        kernel(pw, mid, y, sy[3]);
         return;
     }
     enum { PITCH = 64 };
     float sums[NHWC_MAX_PIXELS * PITCH];
     const int64_t channels = (vectors - 1) * k->vector_length + pw->last;
-    const int64_t size = pb->dtype == DSCONV_F32 ? 4 : 2;
-    char *y = (char *)a->params->y + size * at;
     const char *residual = a->params->residual;
     if (residual)
         residual += size * (t->n * sr[0] + p * sr[2] + q * sr[3] + channel);
@@ -216,6 +216,7 @@ static void item_pointwise(const arguments *a, const item *t, item *next) {
     const int64_t total = t->pixels * (block_begin(f, t->b1) - block_begin(f, t->b0));
     nhwc_pw pw = {.mid_channels = channels,
                   .pitch = f->dw.pitch,
+                  .dtype = f->direct ? pb->dtype : DSCONV_F32,
                   .clamp = f->direct && pb->act_out.kind != DSCONV_ACT_NONE,
                   .lo = f->lo,
                   .hi = f->hi};
@@ -321,7 +322,8 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     f->kernels = plan->kernels->nhwc;
     set_depthwise(f, shape);
     f->out = (epilogue){pb->dtype, pb->residual, pb->act_out};
-    f->direct = epilogue_clamp(&f->out, &f->lo, &f->hi);
+    const epilogue as_float = {DSCONV_F32, pb->residual, pb->act_out};
+    f->direct = epilogue_clamp(&as_float, &f->lo, &f->hi);
     f->vectors = ceil_div(pb->k, vl);
     f->blocks = ceil_div(f->vectors, f->kernels->max_vectors);
     f->tile = maximum(TILE_BYTES / (int64_t)sizeof(float) / f->dw.pitch, MIN_TILE);

@@ -42,12 +42,13 @@ typedef struct nhwc_pw {
     int64_t mid_channels, pitch; /* of the tile */
     const float *weights;        /* [mid_channels][vectors][VL], padded with 0 */
     const float *bias;           /* [vectors][VL] */
+    dsconv_dtype dtype;          /* of y */
     int last;                    /* channels in the last vector */
     bool clamp;
     float lo, hi;
 } nhwc_pw;
 
-typedef void nhwc_pw_fn(const nhwc_pw *a, const float *mid, float *y, int64_t y_pitch);
+typedef void nhwc_pw_fn(const nhwc_pw *a, const float *mid, void *y, int64_t y_pitch);
 
 /* The depthwise kernel for d; *pairs tells whether it gains by two rows at a time. */
 typedef nhwc_dw_fn *nhwc_select_dw_fn(const nhwc_dw *d, bool *pairs);

@@ -30,8 +30,8 @@
 
 #define PREFETCH(m, base, offset)                                                                  \
     if (m < pixels) {                                                                              \
-        for (int v = 0; v < vectors * VL; v += 16)                                                 \
-            prefetch_write(y + m * y_pitch + v);                                                   \
+        for (int byte = 0; byte < vectors * VL * size; byte += 64)                                 \
+            prefetch_write(to + m * step + byte);                                                  \
     }
 
 #define ACCUMULATE(m, base, offset)                                                                \
@@ -54,29 +54,26 @@
 
 #define STORE(m, base, offset)                                                                     \
     if (m < pixels) {                                                                              \
-        float *to = y + m * y_pitch;                                                               \
-        store(to, a##m##_0, vectors > 1 ? VL : last);                                              \
+        char *at = to + m * step;                                                                  \
+        vf_store_as(at, a##m##_0, dtype, vectors > 1 ? VL : last);                                 \
         if (vectors > 1)                                                                           \
-            store(to + VL, a##m##_1, vectors > 2 ? VL : last);                                     \
+            vf_store_as(at + VL * size, a##m##_1, dtype, vectors > 2 ? VL : last);                 \
         if (vectors > 2)                                                                           \
-            store(to + 2 * VL, a##m##_2, vectors > 3 ? VL : last);                                 \
+            vf_store_as(at + 2 * VL * size, a##m##_2, dtype, vectors > 3 ? VL : last);             \
         if (vectors > 3)                                                                           \
-            store(to + 3 * VL, a##m##_3, last);                                                    \
+            vf_store_as(at + 3 * VL * size, a##m##_3, dtype, last);                                \
     }
-
-CPU_INLINE void store(float *to, vf v, int n) {
-    if (n == VL)
-        vf_store(to, v);
-    else
-        vf_store_n(to, v, n);
-}
 
 static inline __attribute__((always_inline)) void micro_kernel(const int pixels, const int vectors,
                                                                const nhwc_pw *args,
-                                                               const float *mid, float *y,
+                                                               const float *mid, void *y,
                                                                int64_t y_pitch) {
     const int64_t pitch = args->pitch;
     const float *w = args->weights;
+    const dsconv_dtype dtype = args->dtype;
+    const int size = (int)dtype_size(dtype), last = args->last;
+    const int64_t step = y_pitch * size;
+    char *to = y;
     const float *mid0 = mid, *mid1 = mid + 3 * pitch, *mid2 = mid + 6 * pitch,
                 *mid3 = mid + 9 * pitch, *mid4 = mid + 12 * pitch;
     vf b0 = vf_load(args->bias), b1 = b0, b2 = b0, b3 = b0;
@@ -108,12 +105,11 @@ static inline __attribute__((always_inline)) void micro_kernel(const int pixels,
         const vf lo = vf_set1(args->lo), hi = vf_set1(args->hi);
         FOR_PIXELS(CLAMP)
     }
-    const int last = args->last;
     FOR_PIXELS(STORE)
 }
 
 #define KERNEL(pixels, vectors)                                                                    \
-    static void pw_##pixels##x##vectors(const nhwc_pw *a, const float *mid, float *y,              \
+    static void pw_##pixels##x##vectors(const nhwc_pw *a, const float *mid, void *y,               \
                                         int64_t y_pitch) {                                         \
         micro_kernel(pixels, vectors, a, mid, y, y_pitch);                                         \
     }
