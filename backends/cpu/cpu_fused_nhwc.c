@@ -12,6 +12,7 @@
 
 enum {
     TILE_BYTES = 256 << 10,
+    LINE_BYTES = 64,
     LINE = 16,        /* floats per cache line */
     STEP_COLUMNS = 8, /* depthwise work between two micro-kernels */
     MIN_TILE = 24     /* pixels */
@@ -46,8 +47,8 @@ typedef struct item {
     int64_t pixels;
     float *mid;
     int64_t p, q, done; /* where the depthwise stage goes on, and the pixels it has done */
-    int64_t fetched;    /* cache lines of the next step's input asked for */
-    int rows;           /* of the next step */
+    int64_t fetch_row, fetch_byte; /* of the next step's new input, up to where it was asked for */
+    int rows;                      /* of the next step */
 } item;
 
 static int64_t round_up(int64_t a, int64_t multiple) {
@@ -129,7 +130,7 @@ static void step(const arguments *a, item *t) {
         for (int i = 0; i < t->rows; i++)
             finish_mid(a, t, t->p + i, t->q, q1);
     t->done += t->rows * (q1 - t->q);
-    t->fetched = 0;
+    t->fetch_row = t->fetch_byte = 0;
     t->q = q1;
     if (q1 < row_end)
         return;
@@ -172,34 +173,45 @@ static void pointwise(const arguments *a, const item *t, const nhwc_pw *pw, int6
     }
 }
 
-/* Asks for the first num / den of the input rows that are new to the next step. */
-static void fetch(const arguments *a, item *t, int64_t num, int64_t den) {
+/* Bytes of a row of x that a step brings in. */
+static int64_t step_bytes(const fused *f) {
+    const int64_t size = f->dw.dtype == DSCONV_F32 ? 4 : 2;
+    return STEP_COLUMNS * f->dw.stride_w * f->dw.x_pixel * size;
+}
+
+/* Asks for the next `lines` cache lines of the input rows that are new to the next step. */
+static void fetch(const arguments *a, item *t, int64_t lines) {
     const nhwc_dw *d = &((const fused *)a->plan->data)->dw;
-    const dsconv_problem *pb = &a->plan->shape.problem;
-    const int64_t size = pb->dtype == DSCONV_F32 ? 4 : 2;
-    const int64_t column = t->q * d->stride_w;
-    const int64_t columns = minimum(STEP_COLUMNS * d->stride_w, d->w - column);
-    const int64_t lines = (columns * d->x_pixel * size + 63) / 64;
+    const int64_t size = d->dtype == DSCONV_F32 ? 4 : 2, row = size * d->x_row;
     const int64_t rows = t->rows * d->stride_h;
-    const int64_t bottom = (t->p + t->rows - 1) * d->stride_h - d->pad_top + (d->r - 1) * d->dil_h;
-    const char *image = (const char *)a->params->x + size * t->n * pb->x_strides[0];
-    const int64_t upto = rows * lines * num / den;
-    for (; t->fetched < upto; t->fetched++) {
-        const int64_t row = bottom - rows + 1 + t->fetched / lines;
-        if (row >= 0 && row < d->h)
-            __builtin_prefetch(image + size * (row * d->x_row + column * d->x_pixel) +
-                               t->fetched % lines * 64);
+    const int64_t first = t->p * d->stride_h - d->pad_top + (d->r - 1) * d->dil_h - d->stride_h + 1;
+    const int64_t column = size * t->q * d->stride_w * d->x_pixel;
+    const int64_t end = minimum(column + step_bytes(a->plan->data), size * d->w * d->x_pixel);
+    const char *image = a->params->x;
+    image += size * t->n * a->plan->shape.problem.x_strides[0];
+    while (lines > 0 && t->fetch_row < rows) {
+        const int64_t y = first + t->fetch_row;
+        if (y >= 0 && y < d->h && column + t->fetch_byte < end) {
+            __builtin_prefetch(image + y * row + column + t->fetch_byte);
+            t->fetch_byte += LINE_BYTES;
+            lines--;
+        } else {
+            t->fetch_row++;
+            t->fetch_byte = 0;
+        }
     }
 }
 
 /* Depthwise work of `next`, in proportion to the share done / total of the present item. */
 static void advance(const arguments *a, item *next, int64_t done, int64_t total) {
-    const int64_t due = next->pixels * done;
-    while (next->done < next->pixels && next->done * total < due)
+    while (next->done < next->pixels && next->done * total < next->pixels * done)
         step(a, next);
-    const int64_t pixels = STEP_COLUMNS * next->rows;
-    if (next->done < next->pixels)
-        fetch(a, next, due - (next->done - pixels) * total, pixels * total);
+}
+
+/* Lines to fetch after a micro-kernel that does `work` of the `total` of an item. */
+static int64_t lines_per_kernel(const fused *f, const item *next, int64_t total, int64_t work) {
+    const int64_t bytes = step_bytes(f) * f->dw.stride_h * next->pixels / STEP_COLUMNS;
+    return bytes * work / (total * LINE_BYTES) + 2;
 }
 
 /* The pointwise stage of an item, and meanwhile the depthwise stage of the next one. */
@@ -225,6 +237,7 @@ static void item_pointwise(const arguments *a, const item *t, item *next) {
         const int64_t v = block_begin(f, b);
         const int vectors = (int)(block_begin(f, b + 1) - v);
         const int most = k->pixels[vectors - 1];
+        const int64_t lines = next ? lines_per_kernel(f, next, total, most * vectors) : 0;
         pw.weights = f->weights_pw + v * k->vector_length * channels;
         pw.bias = f->bias_pw + v * k->vector_length;
         pw.last = (int)minimum(k->vector_length, pb->k - (v + vectors - 1) * k->vector_length);
@@ -236,8 +249,10 @@ static void item_pointwise(const arguments *a, const item *t, item *next) {
                 pointwise(a, t, &pw, p, q, count, v, vectors);
                 q += count;
                 done += (int64_t)count * vectors;
-                if (next)
+                if (next) {
                     advance(a, next, done, total);
+                    fetch(a, next, lines);
+                }
             }
         }
     }

@@ -12,6 +12,7 @@ typedef struct group {
     const char *image;
     int64_t at; /* element of x under tap 0, 0 of the first pixel */
     int64_t r0, r1, s0[4], s1[4];
+    int64_t all0, all1; /* taps that all four have */
     int pixels;
     float *mid;
 } group;
@@ -44,33 +45,55 @@ CPU_INLINE void store_4(const nhwc_dw *d, float *mid, int pixels, vf a0, vf a1, 
         store(d, mid + 3 * d->pitch, a3);
 }
 
+CPU_INLINE vf load(const char *x, dsconv_dtype dtype, ptrdiff_t n, const int32_t *expand) {
+    const vf v = vf_load_as(x, dtype, n);
+    return expand ? vf_permute(v, vi_load(expand)) : v;
+}
+
 #define TAP(p)                                                                                     \
-    if (s >= g->s0[p] && s < g->s1[p]) {                                                           \
-        vf x = vf_load_as(at + p * stride, dtype, n);                                              \
-        a##p = vf_fma(expand ? vf_permute(x, vi_load(expand)) : x, w, a##p);                       \
+    if (all || (s >= g->s0[p] && s < g->s1[p]))                                                    \
+        a##p = vf_fma(load(x + s * column + p * stride, dtype, n, expand), w, a##p);
+
+#define TAPS(begin, end)                                                                           \
+    for (int64_t s = begin; s < (end); s++) {                                                      \
+        const vf w = vf_load(weights + s * VL);                                                    \
+        TAP(0)                                                                                     \
+        TAP(1)                                                                                     \
+        TAP(2)                                                                                     \
+        TAP(3)                                                                                     \
     }
+
+/* Any kernel; n input channels from the block's first on are left. */
+CPU_INLINE void any_block(const nhwc_dw *d, const group *g, const channels *ch, int64_t c,
+                          ptrdiff_t n, const int32_t *expand, dsconv_dtype dtype) {
+    const int64_t size = (int64_t)dtype_size(dtype), taps = d->s;
+    const int64_t stride = size * d->x_pixel * d->stride_w;
+    const int64_t column = size * d->x_pixel * d->dil_w, row = size * d->x_row * d->dil_h;
+    vf a0 = vf_load(ch->bias), a1 = a0, a2 = a0, a3 = a0;
+    for (int64_t r = g->r0; r < g->r1; r++) {
+        const char *x = g->image + (g->at + c) * size + r * row;
+        const float *weights = ch->weights + r * taps * VL;
+        bool all = false;
+        TAPS(0, g->all0)
+        all = true;
+        TAPS(g->all0, g->all1)
+        all = false;
+        TAPS(g->all1, taps)
+    }
+    store_4(d, g->mid + ch->j, g->pixels, a0, a1, a2, a3);
+}
 
 /* Any kernel, multiplier and number of channels. */
 CPU_INLINE void any_row(const nhwc_dw *d, const group *g, dsconv_dtype dtype) {
-    const int64_t size = (int64_t)dtype_size(dtype);
-    const int64_t stride = size * d->x_pixel * d->stride_w;
-    const int64_t column = size * d->x_pixel * d->dil_w, row = size * d->x_row * d->dil_h;
     for (int64_t block = 0; block < d->blocks; block++) {
         const channels ch = channels_of(d, block);
-        const int32_t *expand = d->multiplier > 1 ? d->expand + block * VL : NULL;
-        const int64_t c = expand ? ch.j / d->multiplier : ch.j, n = d->c - c;
-        vf a0 = vf_load(ch.bias), a1 = a0, a2 = a0, a3 = a0;
-        for (int64_t r = g->r0; r < g->r1; r++) {
-            const char *at = g->image + (g->at + c) * size + r * row;
-            for (int64_t s = 0; s < d->s; s++, at += column) {
-                const vf w = vf_load(ch.weights + (r * d->s + s) * VL);
-                TAP(0)
-                TAP(1)
-                TAP(2)
-                TAP(3)
-            }
-        }
-        store_4(d, g->mid + ch.j, g->pixels, a0, a1, a2, a3);
+        const int64_t c = ch.j / d->multiplier;
+        if (d->multiplier > 1)
+            any_block(d, g, &ch, c, d->c - c, d->expand + block * VL, dtype);
+        else if (d->c >= VL)
+            any_block(d, g, &ch, c, VL, NULL, dtype);
+        else
+            any_block(d, g, &ch, c, d->c, NULL, dtype);
     }
 }
 
@@ -150,22 +173,30 @@ CPU_INLINE void two_rows(const nhwc_dw *d, const group *g, int64_t next_row, int
 /* The taps 0 ... taps-1, from position `first` on in steps of dil, that lie in [0, extent). */
 static void inside(int64_t first, int64_t dil, int64_t taps, int64_t extent, int64_t *begin,
                    int64_t *end) {
-    *begin = first < 0 ? (-first + dil - 1) / dil : 0;
-    int64_t fit = first < extent ? (extent - 1 - first) / dil + 1 : 0;
+    /* Most have no dilation, and divisions are slow. */
+    *begin = first >= 0 ? 0 : dil == 1 ? -first : (dil - 1 - first) / dil;
+    int64_t fit =
+        first >= extent ? 0 : (dil == 1 ? extent - 1 - first : (extent - 1 - first) / dil) + 1;
     *end = fit < taps ? fit : taps;
 }
 
-static void set_row(const nhwc_dw *d, group *g, int64_t p, int64_t q) {
-    int64_t top = p * d->stride_h - d->pad_top;
-    g->at = top * d->x_row + (q * d->stride_w - d->pad_left) * d->x_pixel;
+static void set_row(const nhwc_dw *d, group *g, int64_t p) {
+    const int64_t top = p * d->stride_h - d->pad_top;
+    g->at = top * d->x_row;
     inside(top, d->dil_h, d->r, d->h, &g->r0, &g->r1);
 }
 
 static void set_columns(const nhwc_dw *d, group *g, int64_t q) {
+    const int64_t left = q * d->stride_w - d->pad_left;
+    g->all0 = 0;
+    g->all1 = d->s;
     for (int i = 0; i < 4; i++) {
-        int64_t left = (q + i) * d->stride_w - d->pad_left;
-        inside(left, d->dil_w, i < g->pixels ? d->s : 0, d->w, &g->s0[i], &g->s1[i]);
+        inside(left + i * d->stride_w, d->dil_w, d->s, d->w, &g->s0[i], &g->s1[i]);
+        g->all0 = g->s0[i] > g->all0 ? g->s0[i] : g->all0;
+        g->all1 = g->s1[i] < g->all1 ? g->s1[i] : g->all1;
     }
+    g->all0 = g->all0 < d->s ? g->all0 : d->s;
+    g->all1 = g->all1 > g->all0 ? g->all1 : g->all0;
 }
 
 /* Two rows at a time are worth it only where registers abound. */
@@ -186,23 +217,29 @@ CPU_INLINE void rows_of(const nhwc_dw *d, const void *image, int64_t p, int rows
                         int64_t q1, float *mid, int64_t next_row, int taps, int stride,
                         dsconv_dtype dtype) {
     static void (*const any[])(const nhwc_dw *, const group *) = {any_f32, any_f16, any_bf16};
+    const bool pair =
+        PAIRS && stride == 1 && rows == 2 && p >= d->pad_top && p + 1 - d->pad_top + taps <= d->h;
+    group row[2] = {{.image = image}, {.image = image}};
+    for (int i = 0; i < rows; i++)
+        set_row(d, &row[i], p + i);
     for (int64_t q = q0; q < q1; q += 4) {
-        group g = {.image = image, .pixels = q1 - q < 4 ? (int)(q1 - q) : 4};
-        const bool inner = taps && g.pixels == 4 && q >= d->inner_begin && q + 4 <= d->inner_end;
-        if (!inner)
-            set_columns(d, &g, q);
+        const int pixels = q1 - q < 4 ? (int)(q1 - q) : 4;
+        const bool inner = taps && pixels == 4 && q >= d->inner_begin && q + 4 <= d->inner_end;
         for (int i = 0; i < rows; i++) {
-            set_row(d, &g, p + i, q);
+            group g = row[i];
+            g.at += (q * d->stride_w - d->pad_left) * d->x_pixel;
             g.mid = mid + (q - q0) * d->pitch + i * next_row;
-            if (PAIRS && stride == 1 && rows == 2 && inner && p >= d->pad_top &&
-                p + 1 - d->pad_top + taps <= d->h) {
+            g.pixels = pixels;
+            if (pair && inner) {
                 two_rows(d, &g, next_row, taps, dtype);
                 break;
             }
-            if (inner)
+            if (inner) {
                 one_row(d, &g, taps, stride, dtype);
-            else
+            } else {
+                set_columns(d, &g, q);
                 any[dtype](d, &g);
+            }
         }
     }
 }
