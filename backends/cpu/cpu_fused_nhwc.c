@@ -3,6 +3,7 @@
  * L2 cache, pixel by pixel, and while the pointwise stage works through one tile, the depthwise
  * stage of the next one is done in steps between its micro-kernels.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,10 +25,10 @@ typedef struct fused {
     nhwc_dw_fn *depthwise;
     bool pairs; /* rows in pairs share depthwise input */
     epilogue act_mid, copy_mid, out;
-    bool mid_pass, direct;   /* act_mid is a pass of its own; y is stored by the micro-kernel */
-    float lo, hi;            /* bounds of y when direct */
-    int64_t vectors, blocks; /* of output channels */
-    int64_t tile;            /* pixels of a tile, and at most */
+    bool mid_pass, direct; /* act_mid is a pass of its own; y is stored by the micro-kernel */
+    float lo, hi;          /* bounds of y when direct */
+    int64_t vectors, block_vectors, blocks; /* of output channels */
+    int64_t tile;                           /* pixels of a tile, and at most */
     int64_t tile_max;
     float *weights_dw, *bias_dw, *weights_pw, *bias_pw;
     int32_t *expand;
@@ -69,7 +70,7 @@ static int64_t maximum(int64_t a, int64_t b) {
 
 /* Output channels go in blocks of max_vectors; a single vector at the end gets a second one. */
 static int64_t block_begin(const fused *f, int64_t block) {
-    int64_t v = minimum(block * f->kernels->max_vectors, f->vectors);
+    int64_t v = minimum(block * f->block_vectors, f->vectors);
     return v > 0 && v == f->vectors - 1 ? v - 1 : v;
 }
 
@@ -340,7 +341,12 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     const epilogue as_float = {DSCONV_F32, pb->residual, pb->act_out};
     f->direct = epilogue_clamp(&as_float, &f->lo, &f->hi);
     f->vectors = ceil_div(pb->k, vl);
-    f->blocks = ceil_div(f->vectors, f->kernels->max_vectors);
+    f->block_vectors = f->kernels->max_vectors;
+    /* Weights that leave the cache between uses are better read slowly, by kernels of more pixels.
+     */
+    if (f->block_vectors * vl * shape->mid_channels * (int64_t)sizeof(float) > TILE_BYTES)
+        f->block_vectors = 2;
+    f->blocks = ceil_div(f->vectors, f->block_vectors);
     f->tile = maximum(TILE_BYTES / (int64_t)sizeof(float) / f->dw.pitch, MIN_TILE);
     f->tile = minimum(f->tile, shape->p * shape->q);
     f->tile_max = nhwc_most_pixels(shape->p, shape->q, f->tile);
@@ -389,14 +395,17 @@ static dsconv_status set_weights(cpu_plan *plan, const dsconv_weights *from,
     float *bias = row + maximum(taps, channels);
     if (from->bias_dw)
         cpu_to_float(bias, from->bias_dw, channels, pb->dtype);
+    f->dw.finite = true;
     for (int64_t i = 0; i < f->dw.blocks * vl; i++) {
         const int64_t j = dw_block_begin(f, i / vl) + i % vl;
         if (j >= channels)
             break;
         f->bias_dw[i] = bias[j];
         cpu_to_float(row, (const char *)from->w_dw + j * taps * size, taps, pb->dtype);
-        for (int64_t tap = 0; tap < taps; tap++)
+        for (int64_t tap = 0; tap < taps; tap++) {
             f->weights_dw[(i / vl * taps + tap) * vl + i % vl] = row[tap];
+            f->dw.finite = f->dw.finite && isfinite(row[tap]);
+        }
     }
     for (int64_t b = 0; b < f->blocks; b++) {
         const int64_t first = block_begin(f, b) * vl, end = block_begin(f, b + 1) * vl;

@@ -22,7 +22,8 @@ typedef struct nhwc_dw {
     int64_t pitch;          /* between pixels of the tile: mid_channels rounded up to VL, or more */
     int64_t inner_begin, inner_end; /* output columns whose window lies between the image's sides */
     dsconv_dtype dtype;
-    bool clamp; /* store min(max(sum, lo), hi) */
+    bool finite; /* the weights are: they may be multiplied with zeros beside the image */
+    bool clamp;  /* store min(max(sum, lo), hi) */
     float lo, hi;
     /* Mid channels in blocks of VL, the last of which ends with the last channel; fewer than VL
      * are padded with 0. */

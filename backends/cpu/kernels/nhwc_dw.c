@@ -7,12 +7,16 @@
 
 #include "vec.h"
 
+/* Columns that tuned kernels look at: three strides of 2 and 7 taps. */
+enum { MOST_COLUMNS = 13 };
+
 /* Four output pixels of a row and their taps in the image, [r0, r1) by [s0, s1). */
 typedef struct group {
     const char *image;
     int64_t at; /* element of x under tap 0, 0 of the first pixel */
     int64_t r0, r1, s0[4], s1[4];
-    int64_t all0, all1; /* taps that all four have */
+    int64_t all0, all1;        /* taps that all four have */
+    bool inside[MOST_COLUMNS]; /* which columns of the window lie in the image */
     int pixels;
     float *mid;
 } group;
@@ -97,37 +101,41 @@ CPU_INLINE void any_row(const nhwc_dw *d, const group *g, dsconv_dtype dtype) {
     }
 }
 
-/* One row, no dilation. At stride 1 the inputs of a tap are those of the tap before, moved on. */
-CPU_INLINE void one_row(const nhwc_dw *d, const group *g, int taps, int stride,
+/* One row, no dilation to the side. At stride 1 the inputs of a tap are those of the tap before,
+ * moved on. With `edge`, columns beside the image count as zero, which the weights must bear. */
+CPU_INLINE void one_row(const nhwc_dw *d, const group *g, int64_t taps, int stride, bool edge,
                         dsconv_dtype dtype) {
+#define COLUMN(k) vf_load_as(x + (k)*pixel, dtype, edge && !g->inside[k] ? 0 : VL)
     const int64_t size = (int64_t)dtype_size(dtype), pixel = size * d->x_pixel;
+    const int64_t row = size * d->x_row * d->dil_h;
     for (int64_t block = 0; block < d->blocks; block++) {
         const channels ch = channels_of(d, block);
         vf a0 = vf_load(ch.bias), a1 = a0, a2 = a0, a3 = a0;
         for (int64_t r = g->r0; r < g->r1; r++) {
-            const char *x = g->image + (g->at + ch.j + r * d->x_row) * size;
+            const char *x = g->image + (g->at + ch.j) * size + r * row;
             const float *weights = ch.weights + r * taps * VL;
             vf x0, x1 = vf_zero(), x2 = x1, x3 = x1;
             if (stride == 1) {
-                x1 = vf_load_as(x, dtype, VL);
-                x2 = vf_load_as(x + pixel, dtype, VL);
-                x3 = vf_load_as(x + 2 * pixel, dtype, VL);
+                x1 = COLUMN(0);
+                x2 = COLUMN(1);
+                x3 = COLUMN(2);
             }
             CPU_UNROLL
-            for (int s = 0; s < taps; s++) {
+            for (int64_t s = 0; s < taps; s++) {
                 const vf w = vf_load(weights + s * VL);
-                x0 = stride == 1 ? x1 : vf_load_as(x + s * pixel, dtype, VL);
-                x1 = stride == 1 ? x2 : vf_load_as(x + (s + stride) * pixel, dtype, VL);
-                x2 = stride == 1 ? x3 : vf_load_as(x + (s + 2 * stride) * pixel, dtype, VL);
-                x3 = vf_load_as(x + (s + 3 * stride) * pixel, dtype, VL);
+                x0 = stride == 1 ? x1 : COLUMN(s);
+                x1 = stride == 1 ? x2 : COLUMN(s + stride);
+                x2 = stride == 1 ? x3 : COLUMN(s + 2 * stride);
+                x3 = COLUMN(s + 3 * stride);
                 a0 = vf_fma(x0, w, a0);
                 a1 = vf_fma(x1, w, a1);
                 a2 = vf_fma(x2, w, a2);
                 a3 = vf_fma(x3, w, a3);
             }
         }
-        store_4(d, g->mid + ch.j, 4, a0, a1, a2, a3);
+        store_4(d, g->mid + ch.j, edge ? g->pixels : 4, a0, a1, a2, a3);
     }
+#undef COLUMN
 }
 
 /* Two rows, stride 1, no dilation, all taps in the image. */
@@ -212,19 +220,26 @@ static void any_bf16(const nhwc_dw *d, const group *g) {
     any_row(d, g, DSCONV_BF16);
 }
 
-/* taps 0: only any_row. */
+/* Fills what kernels of the border need. */
+static void set_border(const nhwc_dw *d, group *g, int64_t q, int64_t columns) {
+    const int64_t left = q * d->stride_w - d->pad_left;
+    for (int64_t k = 0; k < columns; k++)
+        g->inside[k] = left + k >= 0 && left + k < d->w;
+}
+
+/* taps 0: known at run time only. */
 CPU_INLINE void rows_of(const nhwc_dw *d, const void *image, int64_t p, int rows, int64_t q0,
                         int64_t q1, float *mid, int64_t next_row, int taps, int stride,
                         dsconv_dtype dtype) {
     static void (*const any[])(const nhwc_dw *, const group *) = {any_f32, any_f16, any_bf16};
-    const bool pair =
-        PAIRS && stride == 1 && rows == 2 && p >= d->pad_top && p + 1 - d->pad_top + taps <= d->h;
+    const bool pair = PAIRS && taps && stride == 1 && rows == 2 && p >= d->pad_top &&
+                      p + 1 - d->pad_top + taps <= d->h;
     group row[2] = {{.image = image}, {.image = image}};
     for (int i = 0; i < rows; i++)
         set_row(d, &row[i], p + i);
     for (int64_t q = q0; q < q1; q += 4) {
         const int pixels = q1 - q < 4 ? (int)(q1 - q) : 4;
-        const bool inner = taps && pixels == 4 && q >= d->inner_begin && q + 4 <= d->inner_end;
+        const bool inner = pixels == 4 && q >= d->inner_begin && q + 4 <= d->inner_end;
         for (int i = 0; i < rows; i++) {
             group g = row[i];
             g.at += (q * d->stride_w - d->pad_left) * d->x_pixel;
@@ -234,8 +249,11 @@ CPU_INLINE void rows_of(const nhwc_dw *d, const void *image, int64_t p, int rows
                 two_rows(d, &g, next_row, taps, dtype);
                 break;
             }
-            if (inner) {
-                one_row(d, &g, taps, stride, dtype);
+            if (stride && inner) {
+                one_row(d, &g, taps ? taps : d->s, stride, false, dtype);
+            } else if (taps && d->finite) {
+                set_border(d, &g, q, 3 * stride + taps);
+                one_row(d, &g, taps, stride, true, dtype);
             } else {
                 set_columns(d, &g, q);
                 any[dtype](d, &g);
@@ -250,25 +268,33 @@ CPU_INLINE void rows_of(const nhwc_dw *d, const void *image, int64_t p, int rows
         rows_of(d, image, p, rows, q0, q1, mid, next_row, taps, stride, dtype);                    \
     }
 #define KERNELS(name, dtype)                                                                       \
-    KERNEL(name, 0, 0, dtype)                                                                      \
     KERNEL(name, 3, 1, dtype)                                                                      \
     KERNEL(name, 3, 2, dtype)                                                                      \
     KERNEL(name, 5, 1, dtype)                                                                      \
     KERNEL(name, 5, 2, dtype)                                                                      \
     KERNEL(name, 7, 1, dtype)                                                                      \
-    KERNEL(name, 7, 2, dtype)
+    KERNEL(name, 7, 2, dtype)                                                                      \
+    KERNEL(name, 0, 1, dtype)                                                                      \
+    KERNEL(name, 0, 2, dtype)                                                                      \
+    KERNEL(name, 0, 0, dtype)
 #define TABLE(name)                                                                                \
-    { name##_3_1, name##_3_2, name##_5_1, name##_5_2, name##_7_1, name##_7_2, name##_0_0 }
+    {                                                                                              \
+        {name##_3_1, name##_3_2}, {name##_5_1, name##_5_2}, {name##_7_1, name##_7_2}, {            \
+            name##_0_1, name##_0_2                                                                 \
+        }                                                                                          \
+    }
 
 KERNELS(f32, DSCONV_F32)
 KERNELS(f16, DSCONV_F16)
 KERNELS(bf16, DSCONV_BF16)
 
 nhwc_dw_fn *CPU_NAME(nhwc_select_dw)(const nhwc_dw *d, bool *pairs) {
-    static nhwc_dw_fn *const table[][7] = {TABLE(f32), TABLE(f16), TABLE(bf16)};
-    const bool tuned = (d->s == 3 || d->s == 5 || d->s == 7) && d->r == d->s && d->dil_h == 1 &&
-                       d->dil_w == 1 && d->stride_h == d->stride_w && d->stride_w <= 2 &&
-                       d->multiplier == 1 && d->c >= VL;
-    *pairs = PAIRS && tuned && d->stride_w == 1;
-    return table[d->dtype][tuned ? d->s - 3 + d->stride_w - 1 : 6];
+    static nhwc_dw_fn *const table[][4][2] = {TABLE(f32), TABLE(f16), TABLE(bf16)};
+    static nhwc_dw_fn *const any[] = {f32_0_0, f16_0_0, bf16_0_0};
+    const bool odd = d->s == 3 || d->s == 5 || d->s == 7;
+    *pairs = false;
+    if (d->dil_w != 1 || d->stride_w > 2 || d->multiplier != 1 || d->c < VL)
+        return any[d->dtype];
+    *pairs = PAIRS && odd && d->r == d->s && d->stride_h == 1 && d->stride_w == 1 && d->dil_h == 1;
+    return table[d->dtype][odd ? (d->s - 3) / 2 : 3][d->stride_w - 1];
 }
