@@ -73,7 +73,7 @@ static dsconv_module_result not_found(const directories *list, const char *name,
 }
 
 static dsconv_module_result refused(const char *file, const char *reason, dsconv_message *message) {
-    (void)dsconv_explain(message, DSCONV_ERROR_UNAVAILABLE, "%s refused: %s", file, reason);
+    (void)dsconv_explain(message, DSCONV_ERROR_UNAVAILABLE, "refused: %s (%s)", reason, file);
     return DSCONV_MODULE_REFUSED;
 }
 
@@ -95,6 +95,17 @@ static int alone_flag(void) {
     return dlsym(RTLD_DEFAULT, "__sanitizer_print_stack_trace") ? 0 : RTLD_DEEPBIND;
 }
 
+/* The dynamic loader's reason without the path in front, which may be too long for a message. */
+static const char *open_failure(const char *file) {
+    const char *reason = dlerror();
+    size_t length = strlen(file);
+    if (!reason)
+        return "cannot be opened";
+    return strncmp(reason, file, length) == 0 && strncmp(reason + length, ": ", 2) == 0
+               ? reason + length + 2
+               : reason;
+}
+
 /* *file is the module's path, once there is one. */
 static dsconv_module_result open_symbol(const char *name, const char *symbol, bool alone,
                                         void **address, char file[PATH_MAX],
@@ -104,10 +115,8 @@ static dsconv_module_result open_symbol(const char *name, const char *symbol, bo
     void *handle = open_file(&list, name, RTLD_NOW | RTLD_LOCAL | (alone ? alone_flag() : 0), file);
     if (!handle && !file[0])
         return not_found(&list, name, message);
-    if (!handle) {
-        const char *reason = dlerror();
-        return refused(file, reason ? reason : "cannot be opened", message);
-    }
+    if (!handle)
+        return refused(file, open_failure(file), message);
     *address = dlsym(handle, symbol);
     if (*address)
         return DSCONV_MODULE_OPENED;
