@@ -1,8 +1,6 @@
 /* Allocation failure at call n, for every n, through the whole life of a plan. */
 #include "unit.h"
 
-#include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "unit_alloc.h"
@@ -100,27 +98,16 @@ static void run_allocates_nothing(void **state) {
     dsconv_context_destroy(context);
 }
 
-/* Resident size in pages. */
-static long resident(void) {
-    long size = 0, pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    assert_non_null(file);
-    assert_int_equal(fscanf(file, "%ld %ld", &size, &pages), 2);
-    (void)fclose(file);
-    return pages;
-}
-
-/* Twenty thousand different shapes; whatever they cache is there after the first few. */
+/* Twenty thousand different shapes. */
 static void shapes_leave_nothing_behind(void **state) {
     (void)state;
-    enum { SHAPES = 20000, WARM = 4000, MEBIBYTE = 256 };
+    enum { SHAPES = 20000 };
     dsconv_context_params params = DSCONV_CONTEXT_PARAMS_INIT;
     dsconv_context *context;
     params.backend = "cpu";
     params.threads = 1;
     expect_ok(dsconv_context_create(&params, &context));
     int live_before = unit_live_allocations();
-    long warm = 0;
     for (int i = 0; i < SHAPES; i++) {
         dsconv_problem problem = unit_problem();
         problem.n = 1;
@@ -138,13 +125,8 @@ static void shapes_leave_nothing_behind(void **state) {
         assert_true(y[0] == unit_expected(&problem, 0, 0));
         dsconv_plan_destroy(plan);
         assert_int_equal(unit_live_allocations(), live_before);
-        if (i == WARM)
-            warm = resident();
     }
     dsconv_context_destroy(context);
-    /* The sanitizers keep freed memory for a while. */
-    if (!dlsym(RTLD_DEFAULT, "__sanitizer_print_stack_trace"))
-        assert_true(resident() - warm <= 2 * MEBIBYTE);
 }
 
 int main(void) {
