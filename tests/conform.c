@@ -5,10 +5,11 @@
  *   conform BACKEND [ALGO] [--seed S] [--fill NAME] --problem STRING
  *   conform --against BACKEND BACKEND [--seed S] [--count N]
  *
- * The first runs N problems whose sums are exact, N random ones and the cases of a file, each line
- * of which is a fill (material.h) and a problem string; the second repeats one of them. The third
- * has both backends compute N exact problems and compares their outputs with each other.
- * Exit status: 0 all agree, 1 a failure or nothing ran, 2 wrong usage, 77 no such device here.
+ * The first runs N problems whose sums are exact, N random ones, all pairs of activations, and the
+ * cases of a file, each line of which is a fill (material.h) and a problem string; the second
+ * repeats one of them. The third has both backends compute N exact problems and compares their
+ * outputs with each other. Exit status: 0 all agree, 1 a failure or nothing ran, 2 wrong usage, 77
+ * no such device here.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,6 +104,21 @@ static void run_generated(const target *t, const options *o, material_kind kind,
     }
 }
 
+/* Every activation at both places, in both layouts. */
+static void run_activations(const target *t, const options *o, tally *counts) {
+    static const int kinds = DSCONV_ACT_GELU_TANH + 1;
+    dsconv_problem problem;
+    char error[PROBLEM_ERROR_SIZE];
+    if (!problem_parse("n=1,c=9,h=5,w=19,k=11,bias=both,res=after", &problem, error))
+        counts->failed++;
+    for (int i = 0; i < 2 * kinds * kinds; i++) {
+        problem.act_mid = (dsconv_activation){(dsconv_activation_kind)(i % kinds), 0.1F};
+        problem.act_out = (dsconv_activation){(dsconv_activation_kind)(i / kinds % kinds), -0.4F};
+        problem.layout = (dsconv_layout)(i / kinds / kinds);
+        run_one(t, &problem, MATERIAL_UNIFORM, o->seed, counts);
+    }
+}
+
 static bool run_case(const target *t, const options *o, char *line, tally *counts) {
     char *problem_text = strchr(line, ' ');
     if (problem_text == NULL)
@@ -153,6 +169,7 @@ static int conform(const options *o) {
     } else {
         run_generated(&t, o, MATERIAL_EXACT, &counts);
         run_generated(&t, o, MATERIAL_UNIFORM, &counts);
+        run_activations(&t, o, &counts);
         if (o->cases != NULL)
             run_cases(&t, o, &counts);
     }

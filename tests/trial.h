@@ -29,8 +29,9 @@ typedef struct expectation {
 bool trial_verify(const target *t, const material *m, const outputs *out, const expectation *given);
 
 /**
- * Runs the problem with 1, 2 and 3 threads, its last image alone and its residual in y, which all
- * must agree bit for bit, and verifies the result. Prints every failure with a line to repeat it.
+ * Runs the problem with 1, 2 and 3 threads and its last image alone, which all must agree bit for
+ * bit, and with its residual in y; verifies the results. Prints every failure with a line to repeat
+ * it.
  */
 outcome trial_run(const target *t, const material *m);
 
