@@ -19,6 +19,8 @@ static const ceiling_kernels *const tables[] = {
 #endif
 };
 
+enum { TABLES = sizeof tables / sizeof tables[0] };
+
 enum { UNIT = 256, BLOCK = 16 * UNIT, FMA_STEPS = 1000000 };
 
 static int thread_index(void) {
@@ -42,7 +44,7 @@ void host_ceilings_open(host_ceilings *c, int32_t threads) {
     *c = (host_ceilings){.kernels = tables[0], .threads = threads};
     if (dsconv_device_query("cpu", 0, &info) != DSCONV_OK)
         return;
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+    for (size_t i = 0; i < TABLES; i++)
         if (strcmp(tables[i]->isa, info.arch) == 0)
             c->kernels = tables[i];
 }

@@ -38,7 +38,8 @@ static const char *read_field(const char *text, char *field, size_t size) {
     const char *end = strchr(text + quoted, quoted ? '"' : ',');
     if (!end)
         end = text + strlen(text);
-    (void)snprintf(field, size, "%.*s", (int)(end - text) - quoted, text + quoted);
+    const char *begin = text + quoted;
+    (void)snprintf(field, size, "%.*s", (int)(end - begin), begin);
     end += quoted && *end == '"';
     return end + (*end == ',');
 }
@@ -77,8 +78,8 @@ static const char *residual(char *out) {
 /* Biases are there because a deployed network has its batch norms folded into them. */
 static void print_problem(row *r, char text[PROBLEM_TEXT_SIZE]) {
     const char *res = residual(r->text[OUT]);
-    for (char *c = r->text[PAD]; *c; c++)
-        *c = *c == ',' ? ':' : *c;
+    for (char *comma = r->text[PAD]; (comma = strchr(comma, ',')) != NULL;)
+        *comma = ':';
     (void)snprintf(text, PROBLEM_TEXT_SIZE,
                    "n=%s,c=%s,h=%s,w=%s,k=%s,r=%s,s=%s,stride=%s,pad=%s,dil=%s,mult=%ld,"
                    "bias=both,mid=%s,out=%s,res=%s",

@@ -9,4 +9,4 @@ need build-essential meson ninja-build pkg-config libcjson-dev libdnnl-dev
 say "building in $PWD/build-bench"
 build_in build-bench -Dcuda=disabled -Dhip=disabled
 say "KernelBench level 1 problem 86 on backend cpu, verified, beside oneDNN (about two minutes)"
-exec build-bench/bench/dsconv-bench --backend cpu --baseline --reps 5 "$@"
+exec build-bench/bench/dsconv-bench --backend cpu --baseline --reps 3 "$@"
