@@ -29,7 +29,7 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static bench_times summarize(double *values, int count, int taken) {
+static bench_times summarize(double *values, int count, const samples *s) {
     double sum = 0.0;
     qsort(values, (size_t)count, sizeof *values, compare);
     for (int i = 0; i < count; i++)
@@ -38,7 +38,8 @@ static bench_times summarize(double *values, int count, int taken) {
                          .min = values[0],
                          .mean = sum / count,
                          .kept = count,
-                         .taken = taken};
+                         .taken = s->count,
+                         .quiet = values == s->clean};
 }
 
 /* The first call warms up, the second tells how many fill a sample. */
@@ -96,9 +97,9 @@ dsconv_status bench_measure(const bench_timer *timer, void *state, bench_candida
             status = take(timer, state, &candidates[next].call, &s[next], message);
         }
     for (size_t i = 0; i < count && status == DSCONV_OK; i++)
-        candidates[i].times = s[i].clean_count >= (reps + 1) / 2
-                                  ? summarize(s[i].clean, s[i].clean_count, s[i].count)
-                                  : summarize(s[i].all, s[i].count, s[i].count);
+        candidates[i].times = 2 * s[i].clean_count >= reps
+                                  ? summarize(s[i].clean, s[i].clean_count, &s[i])
+                                  : summarize(s[i].all, s[i].count, &s[i]);
 out:
     free(values);
     free(s);

@@ -45,6 +45,7 @@ static void add_times(fields *f, const bench_result *r) {
     number(f, "mean_ms", 1e3 * r->times.mean, timed);
     number(f, "samples", r->times.kept, timed);
     number(f, "samples_taken", r->times.taken, timed);
+    truth(f, "undisturbed", timed && r->times.quiet);
     number(f, "gbytes_per_s", 1e-9 * result_bytes_rate(r), timed);
     number(f, "gflops", 1e-9 * result_flops_rate(r), timed);
     number(f, "mix_share", mix, mix >= 0.0);

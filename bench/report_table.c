@@ -18,9 +18,9 @@ static void print_check(const char *what, const bench_check *check) {
 
 static void print_times(const bench_result *r) {
     const double fma = result_fma_share(r), mix = result_mix_share(r);
-    printf("  time      median %.4g ms, min %.4g, mean %.4g (%d of %d samples)\n",
+    printf("  time      median %.4g ms, min %.4g, mean %.4g (%d of %d samples%s)\n",
            1e3 * r->times.median, 1e3 * r->times.min, 1e3 * r->times.mean, r->times.kept,
-           r->times.taken);
+           r->times.taken, r->times.quiet ? "" : "; other jobs disturbed them");
     printf("  rate      %.4g GFLOP/s", 1e-9 * result_flops_rate(r));
     if (fma >= 0.0)
         printf(" (%.2f of the FMA peak of %.4g)", fma, 1e-9 * r->fma_peak);
@@ -90,9 +90,10 @@ static void print_row(const bench_result *r) {
     else
         printf(" %10s %8s", "-", "-");
     if (r->verified)
-        printf(" %8.1e  %s\n", verdict_rel_l2(&r->check.y), result_passes(r) ? "pass" : "FAIL");
+        printf(" %8.1e  %s", verdict_rel_l2(&r->check.y), result_passes(r) ? "pass" : "FAIL");
     else
-        printf(" %8s  not verified\n", "-");
+        printf(" %8s  not verified", "-");
+    printf("%s\n", r->times.median > 0.0 && !r->times.quiet ? ", disturbed" : "");
     if (r->verified && !result_passes(r))
         printf("  repro: dsconv-bench --backend %s --algo %s --seed %llu --mode verify '%s'\n",
                r->backend, r->algo, (unsigned long long)r->seed, r->job->text);

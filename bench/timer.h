@@ -20,6 +20,7 @@ typedef struct bench_call {
 typedef struct bench_times {
     double median, min, mean; /* seconds per call; 0 before it was timed */
     int kept, taken;          /* samples */
+    bool quiet;               /* the samples kept are those that nothing disturbed */
 } bench_times;
 
 typedef enum bench_role { ROLE_LIBRARY, ROLE_FMA_PEAK, ROLE_MIX, ROLE_BASELINE } bench_role;
@@ -65,8 +66,8 @@ extern const bench_timer bench_timer_host;
 
 const bench_timer *bench_timer_for(const char *backend);
 
-/* Takes `reps` clean samples of every candidate, or all of three times as many where the machine
- * is never quiet. Fills their times. */
+/* Takes `reps` clean samples of every candidate; of three times as many at most, and keeps all of
+ * those where the machine was busy for more than half of them. Fills their times. */
 dsconv_status bench_measure(const bench_timer *timer, void *state, bench_candidate *candidates,
                             size_t count, int reps, dsconv_message *message);
 
