@@ -173,10 +173,9 @@ static int conform(const options *o) {
         if (o->cases != NULL)
             run_cases(&t, o, &counts);
     }
-    printf("%s/%s: %ld passed, %ld failed, %ld unsupported\n", o->backend, target_algo(&t),
-           counts.passed, counts.failed, counts.unsupported);
+    const int result = target_conclude(&t, counts.passed, counts.failed, counts.unsupported);
     target_close(&t);
-    return counts.failed > 0 || counts.passed == 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+    return result;
 }
 
 static outcome compare(const target *a, const target *b, const material *m) {
@@ -217,11 +216,11 @@ static int against(const options *o) {
         count_outcome(&counts, compare(&a, &b, &m));
         material_free(&m);
     }
+    printf("against %s: ", o->algo);
+    const int result = target_conclude(&a, counts.passed, counts.failed, counts.unsupported);
     target_close(&a);
     target_close(&b);
-    printf("%s against %s: %ld passed, %ld failed, %ld unsupported\n", o->backend, o->algo,
-           counts.passed, counts.failed, counts.unsupported);
-    return counts.failed > 0 || counts.passed == 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+    return result;
 }
 
 int main(int argc, char **argv) {

@@ -125,9 +125,8 @@ static int run_all(const target *t, const char *folder) {
     }
     if (cases >= 0)
         free(entries);
-    printf("%s/%s: %ld passed, %ld failed, %ld unsupported\n", t->backend, target_algo(t),
-           counts[OUTCOME_PASS], counts[OUTCOME_FAIL], counts[OUTCOME_UNSUPPORTED]);
-    return counts[OUTCOME_FAIL] > 0 || counts[OUTCOME_PASS] == 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+    return target_conclude(t, counts[OUTCOME_PASS], counts[OUTCOME_FAIL],
+                           counts[OUTCOME_UNSUPPORTED]);
 }
 
 int main(int argc, char **argv) {

@@ -1,7 +1,10 @@
 #include "target.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { EXIT_UNKNOWN = 2, EXIT_SKIP = 77 };
 
 static bool is_host_backend(const char *backend) {
     return strcmp(backend, "cpu") == 0 || strcmp(backend, "ref") == 0;
@@ -15,7 +18,6 @@ static bool has_algo(const target *t) {
 }
 
 int target_open(target *t, const char *backend, const char *algo) {
-    enum { EXIT_UNKNOWN = 2, EXIT_SKIP = 77 };
     *t = (target){.backend = backend, .algo = algo, .host = is_host_backend(backend)};
     for (int i = 0; i < TARGET_CONTEXTS; i++) {
         dsconv_context_params params = DSCONV_CONTEXT_PARAMS_INIT;
@@ -43,4 +45,15 @@ void target_close(target *t) {
 
 const char *target_algo(const target *t) {
     return t->algo != NULL ? t->algo : "auto";
+}
+
+int target_conclude(const target *t, long passed, long failed, long unsupported) {
+    printf("%s/%s: %ld passed, %ld failed, %ld unsupported\n", t->backend, target_algo(t), passed,
+           failed, unsupported);
+    if (failed > 0)
+        return EXIT_FAILURE;
+    if (passed > 0)
+        return EXIT_SUCCESS;
+    printf("nothing ran: %s\n", dsconv_last_message());
+    return EXIT_SKIP;
 }

@@ -22,6 +22,10 @@ typedef struct target {
 int target_open(target *t, const char *backend, const char *algo);
 void target_close(target *t);
 
+/** Prints how many problems passed, failed and were refused; gives the exit status: 0, 1 for a
+ *  failure, or 77 with the last refusal where none could run. */
+int target_conclude(const target *t, long passed, long failed, long unsupported);
+
 /** The algorithm for people to read: "auto" when none is forced. */
 const char *target_algo(const target *t);
 
