@@ -23,10 +23,6 @@ static int64_t round_up(int64_t a, int64_t b) {
     return divide_up(a, b) * b;
 }
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* Slots of a tile: consecutive input rows, or those of each tap apart where that takes fewer. */
 static void choose_slots(nchw_plan *f) {
     const dsconv_problem *p = &f->shape.problem;
@@ -43,34 +39,84 @@ static void choose_memory(nchw_plan *f, int64_t vector) {
     choose_slots(f);
     f->phase_pitch = round_up(divide_up(columns, p->stride_w) + 2 * vector, vector);
     f->slot_pitch = f->phase_pitch * p->stride_w;
-    f->pitch = round_up(f->rows * (f->flat ? f->cols : round_up(f->cols, vector)), vector);
+    f->pitch = f->flat ? (f->rows - 1) * f->cols + round_up(f->cols, vector)
+                       : f->rows * round_up(f->cols, vector);
+    f->pitch = round_up(f->pitch, vector);
     if (f->pitch / vector % 2 == 0)
         f->pitch += vector; /* an even pitch would crowd into few sets of the cache */
     f->d_size = (size_t)round_up(f->pitch * f->shape.mid_channels * (int64_t)sizeof(float), 256);
-    /* Four words for each slot, the slots, and as much again as their two edges overlap. */
-    const int64_t floats = f->slots * (f->slot_pitch + (p->s - 1) * p->dil_w + 4 * vector);
+    /* Seven words for each slot; two buffers, longer by what two edges overlap. */
+    const int64_t floats = 2 * f->slots * (f->slot_pitch + (p->s - 1) * p->dil_w + 6 * vector);
     f->scratch_size = (size_t)round_up(
-        floats * (int64_t)sizeof(float) + 4 * f->slots * (int64_t)sizeof(int64_t), 256);
+        floats * (int64_t)sizeof(float) + 7 * f->slots * (int64_t)sizeof(int64_t), 256);
 }
 
-/* Tiles of whole rows as many as D's target holds; of a part of one row when even that is too
- * much. The result does not depend on it. */
+/* Multiplications per output channel and depthwise channel of a tile, in vectors, with what is
+ * lost at the panels' ends. */
+static double panel_cost(int64_t pixels, int64_t vector) {
+    int64_t tail = pixels % vector, vectors = pixels / vector;
+    double cost = 0.0;
+    if (tail > vector / 4)
+        vectors++;
+    else
+        cost = (double)tail * 2.0 / (double)vector;
+    int64_t rest = vectors % 3;
+    return cost + (double)vectors + (rest == 2 ? 0.05 : rest == 1 && vectors > 1 ? 0.1 : 0.0);
+}
+
+/* Estimated time of a run with tiles of `rows` whole rows. */
+static double tile_cost(const nchw_plan *f, int threads, int64_t vector, int64_t rows,
+                        bool shared) {
+    const dsconv_problem *p = &f->shape.problem;
+    const int64_t full = f->shape.p / rows, rest = f->shape.p % rows;
+    const double width = (double)divide_up(f->shape.q, vector), k = (double)p->k;
+    const double taps = 1.3 * (double)(p->r * p->s);
+    double times[2];
+    for (int i = 0; i < 2; i++) {
+        int64_t count = i == 0 ? rows : rest;
+        double halo = (double)((count - 1) * p->stride_h + p->r) * (double)p->stride_w;
+        times[i] = panel_cost(count * f->shape.q, vector) * k +
+                   width * ((double)count * taps + 2.0 * halo) + 40.0;
+    }
+    double tiles = (double)p->n * (double)(full + (rest > 0));
+    double total = (double)p->n * ((double)full * times[0] + (rest > 0 ? times[1] : 0.0));
+    if (shared) {
+        double blocks = (double)p->k / 8.0;
+        return total / blocks * ceil(blocks / threads) +
+               tiles * 2e4 / (double)f->shape.mid_channels;
+    }
+    /* Each thread gets consecutive tiles, all but the last of an image full. */
+    double most = ceil(tiles / threads);
+    return fmax(total / threads, rest > 0 && full == 0 ? most * times[1] : most * total / tiles);
+}
+
+/* Tiles of whole rows, as many as balance best within D's target; of a part of one row when even
+ * that is too much. The result does not depend on it. */
 static void choose_tile(nchw_plan *f, int threads, int64_t vector) {
     const dsconv_problem *p = &f->shape.problem;
     const int64_t P = f->shape.p, Q = f->shape.q;
     int64_t pixels = d_target / (f->shape.mid_channels * (int64_t)sizeof(float));
     if (pixels < 3 * vector)
         pixels = 3 * vector;
-    f->rows = pixels / Q > 1 ? smaller(pixels / Q, P) : 1;
+    f->rows = 1;
     f->cols = Q;
+    f->shared = false;
+    double best = INFINITY;
+    for (int64_t rows = 1; rows <= P && (rows == 1 || rows * Q <= pixels); rows++)
+        for (int shared = 0; shared < 2; shared++) {
+            double cost = tile_cost(f, threads, vector, rows, shared);
+            if (cost >= best || (shared && threads == 1))
+                continue;
+            best = cost;
+            f->rows = rows;
+            f->shared = shared;
+        }
     if (Q > 2 * pixels) {
         f->rows = 1;
         f->cols = round_up(divide_up(Q, divide_up(Q, pixels)), vector);
     }
-    f->rows = divide_up(P, divide_up(P, f->rows));
     f->tiles_p = divide_up(P, f->rows);
     f->tiles_q = divide_up(Q, f->cols);
-    f->shared = threads > 1 && p->n * f->tiles_p * f->tiles_q < 2 * threads;
     f->flat = f->cols == Q && p->y_strides[3] == 1 && p->y_strides[2] == Q &&
               (p->residual == DSCONV_RESIDUAL_NONE ||
                (p->residual_strides[3] == 1 && p->residual_strides[2] == Q));

@@ -270,23 +270,35 @@ static stage stage_of(const nchw_run *run, const nchw_tile *tile, const float *d
     return s;
 }
 
+/* Channels [begin, end) of a tile's D. */
+static void depthwise(const nchw_run *run, const nchw_tile *tile, int64_t begin, int64_t end,
+                      void *scratch, float *d) {
+    const nchw_plan *plan = run->plan;
+    const int64_t multiplier = plan->shape.problem.multiplier;
+    const void *x = run->params->x;
+    nchw_depthwise state;
+    CPU_NAME(nchw_depthwise_begin)(&state, plan, tile, scratch);
+    CPU_NAME(nchw_depthwise_load)(&state, x, begin / multiplier);
+    for (int64_t j = begin; j < end; j++) {
+        if (j + 1 < end)
+            CPU_NAME(nchw_depthwise_load)(&state, x, (j + 1) / multiplier);
+        CPU_NAME(nchw_depthwise_channel)(&state, x, j, d + j * plan->pitch);
+        finish_mid(run, tile, j, d + j * plan->pitch);
+    }
+}
+
 static void work_alone(const nchw_run *run, void *scratch, float *d, int thread, int threads) {
     const nchw_plan *plan = run->plan;
     const dsconv_problem *p = &plan->shape.problem;
     int64_t begin, end;
     cpu_share(p->n * plan->tiles_p * plan->tiles_q, thread, threads, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
-        nchw_tile tile = tile_at(plan, i), following;
-        nchw_depthwise depthwise;
-        CPU_NAME(nchw_depthwise_begin)(&depthwise, plan, &tile, scratch);
-        for (int64_t j = 0; j < plan->shape.mid_channels; j++) {
-            CPU_NAME(nchw_depthwise_channel)(&depthwise, run->params->x, j, d + j * plan->pitch);
-            finish_mid(run, &tile, j, d + j * plan->pitch);
-        }
+        nchw_tile tile = tile_at(plan, i);
+        depthwise(run, &tile, 0, plan->shape.mid_channels, scratch, d);
         stage s = stage_of(run, &tile, d);
         ahead next = {0};
         if (i + 1 < end) {
-            following = tile_at(plan, i + 1);
+            nchw_tile following = tile_at(plan, i + 1);
             next = ahead_of(run, &tile, &following,
                             (s.vectors + 2) / 3 * ((p->k + PW_ROWS - 1) / PW_ROWS));
         }
@@ -305,16 +317,11 @@ static void work_together(const nchw_run *run, void *scratch, float *const d[2],
     k_end = k_end * PW_ROWS < p->k ? k_end * PW_ROWS : p->k;
     for (int64_t i = 0; i < p->n * plan->tiles_p * plan->tiles_q; i++) {
         nchw_tile tile = tile_at(plan, i);
-        float *to = d[i % 2];
-        nchw_depthwise depthwise;
-        CPU_NAME(nchw_depthwise_begin)(&depthwise, plan, &tile, scratch);
-        for (int64_t j = j_begin; j < j_end; j++) {
-            CPU_NAME(nchw_depthwise_channel)(&depthwise, run->params->x, j, to + j * plan->pitch);
-            finish_mid(run, &tile, j, to + j * plan->pitch);
-        }
+        if (j_begin < j_end)
+            depthwise(run, &tile, j_begin, j_end, scratch, d[i % 2]);
         if (threads > 1)
             cpu_barrier();
-        stage s = stage_of(run, &tile, to);
+        stage s = stage_of(run, &tile, d[i % 2]);
         ahead none = {0};
         pointwise(&s, k_begin * PW_ROWS, k_end, &none);
     }

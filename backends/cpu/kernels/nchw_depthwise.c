@@ -1,7 +1,5 @@
 #include "nchw_depthwise.h"
 
-#include "nchw_rows.h"
-
 static int64_t clamp(int64_t v, int64_t low, int64_t high) {
     return v < low ? low : v > high ? high : v;
 }
@@ -32,17 +30,20 @@ static float *add_part(nchw_depthwise *s, int64_t begin, int64_t end, bool direc
         .x = x,
         .first = clamp(-x, 0, count),
         .last = clamp(p->w - x, 0, count),
-        .memory = memory,
-        .slot = (const float **)(void *)(s->row + (s->parts + 1) * s->plan->slots),
     };
+    for (int i = 0; i < 2; i++)
+        part->slot[i] = (const float **)(void *)(s->row + (1 + 2 * s->parts + i) * s->plan->slots);
     s->parts++;
     if (direct)
         return memory;
     part->pitch = p->stride_w == 1 ? (count + 3 * VL - 1) / VL * VL : s->plan->slot_pitch;
-    memset(memory, 0, (size_t)(s->slots * part->pitch) * sizeof(float));
-    for (int64_t i = 0; i < s->slots; i++)
-        part->slot[i] = memory + i * part->pitch;
-    return memory + s->slots * part->pitch;
+    memset(memory, 0, (size_t)(2 * s->slots * part->pitch) * sizeof(float));
+    for (int i = 0; i < 2; i++, memory += s->slots * part->pitch) {
+        part->memory[i] = memory;
+        for (int64_t slot = 0; slot < s->slots; slot++)
+            part->slot[i][slot] = memory + slot * part->pitch;
+    }
+    return memory;
 }
 
 void CPU_NAME(nchw_depthwise_begin)(nchw_depthwise *s, const nchw_plan *plan, const nchw_tile *tile,
@@ -53,7 +54,8 @@ void CPU_NAME(nchw_depthwise_begin)(nchw_depthwise *s, const nchw_plan *plan, co
         .tile = tile,
         .row = scratch,
         .slots = (tile->rows - 1) * plan->step_p + (p->r - 1) * plan->step_r + 1,
-        .copied = -1,
+        .loaded = {-1, -1},
+        .rows = CPU_NAME(nchw_rows_for)(p),
     };
     for (int64_t i = 0; i < s->slots; i++)
         s->row[i] = row_offset(plan, tile, i);
@@ -65,7 +67,7 @@ void CPU_NAME(nchw_depthwise_begin)(nchw_depthwise *s, const nchw_plan *plan, co
         begin = x < 0 ? (-x + VL - 1) / VL * VL : 0;
         end = begin + ((inside < tile->cols ? inside : tile->cols) - begin) / VL * VL;
     }
-    float *memory = (float *)(void *)(s->row + 4 * plan->slots);
+    float *memory = (float *)(void *)(s->row + 7 * plan->slots);
     if (end - begin < 4 * VL) {
         (void)add_part(s, 0, tile->cols, false, memory);
         return;
@@ -83,8 +85,8 @@ CPU_INLINE float load_one(const char *p, const dsconv_dtype type) {
 
 /* What the slots of a part hold inside the image; the zeros around it are there already, and
  * vectors past its end write zeros again. */
-CPU_INLINE void copy_rows(const nchw_depthwise *s, const nchw_part *part, const char *plane,
-                          const dsconv_dtype type) {
+CPU_INLINE void copy_rows(const nchw_depthwise *s, float *memory, const nchw_part *part,
+                          const char *plane, const dsconv_dtype type) {
     const dsconv_problem *p = &s->plan->shape.problem;
     const int64_t size = (int64_t)dtype_size(type), stride = p->stride_w, step = p->x_strides[3];
     const int64_t phase_pitch = s->plan->phase_pitch, last = part->last;
@@ -92,7 +94,7 @@ CPU_INLINE void copy_rows(const nchw_depthwise *s, const nchw_part *part, const 
         if (s->row[i] < 0 || last <= part->first)
             continue;
         const char *from = plane + (s->row[i] + (part->x + part->first) * step) * size;
-        float *to = part->memory + i * part->pitch;
+        float *to = memory + i * part->pitch;
         int64_t at = part->first;
         if (step == 1 && stride == 1) {
             for (; at < last; at += VL, from += VL * size)
@@ -119,23 +121,45 @@ CPU_INLINE void copy_rows(const nchw_depthwise *s, const nchw_part *part, const 
     }
 }
 
-static void copy_part(const nchw_depthwise *s, const nchw_part *part, const char *plane) {
+static void copy_part(const nchw_depthwise *s, int buffer, const nchw_part *part,
+                      const char *plane) {
+    float *memory = part->memory[buffer];
     switch (s->plan->shape.problem.dtype) {
     case DSCONV_F16:
-        copy_rows(s, part, plane, DSCONV_F16);
+        copy_rows(s, memory, part, plane, DSCONV_F16);
         break;
     case DSCONV_BF16:
-        copy_rows(s, part, plane, DSCONV_BF16);
+        copy_rows(s, memory, part, plane, DSCONV_BF16);
         break;
     default:
-        copy_rows(s, part, plane, DSCONV_F32);
+        copy_rows(s, memory, part, plane, DSCONV_F32);
     }
 }
 
-static void point_part(const nchw_depthwise *s, const nchw_part *part, const char *plane) {
+static void point_part(const nchw_depthwise *s, int buffer, const nchw_part *part,
+                       const char *plane) {
     const float *from = (const float *)(const void *)plane + part->x;
     for (int64_t i = 0; i < s->slots; i++)
-        part->slot[i] = s->row[i] < 0 ? s->plan->zeros : from + s->row[i];
+        part->slot[buffer][i] = s->row[i] < 0 ? s->plan->zeros : from + s->row[i];
+}
+
+static const char *plane_of(const nchw_depthwise *s, const void *x, int64_t channel) {
+    const dsconv_problem *p = &s->plan->shape.problem;
+    const int64_t offset = s->tile->n * p->x_strides[0] + channel * p->x_strides[1];
+    return (const char *)x + offset * (int64_t)dtype_size(p->dtype);
+}
+
+void CPU_NAME(nchw_depthwise_load)(nchw_depthwise *s, const void *x, int64_t channel) {
+    const char *plane = plane_of(s, x, channel);
+    const int buffer = (int)(channel % 2);
+    if (s->loaded[buffer] == channel)
+        return;
+    s->loaded[buffer] = channel;
+    for (int i = 0; i < s->parts; i++)
+        if (s->part[i].direct)
+            point_part(s, buffer, &s->part[i], plane);
+        else
+            copy_part(s, buffer, &s->part[i], plane);
 }
 
 /* Tap by tap with bounds checks: a zero outside the image must not meet an Inf or NaN weight. */
@@ -161,12 +185,10 @@ static void checked(const nchw_depthwise *s, const char *plane, nchw_rows a) {
         }
 }
 
-void CPU_NAME(nchw_depthwise_channel)(nchw_depthwise *s, const void *x, int64_t j, float *d) {
+void CPU_NAME(nchw_depthwise_channel)(const nchw_depthwise *s, const void *x, int64_t j, float *d) {
     const nchw_plan *plan = s->plan;
     const dsconv_problem *p = &plan->shape.problem;
     const int64_t channel = j / p->multiplier;
-    const int64_t offset = s->tile->n * p->x_strides[0] + channel * p->x_strides[1];
-    const char *plane = (const char *)x + offset * (int64_t)dtype_size(p->dtype);
     nchw_rows a = {
         .step_p = plan->step_p,
         .step_r = plan->step_r,
@@ -174,24 +196,20 @@ void CPU_NAME(nchw_depthwise_channel)(nchw_depthwise *s, const void *x, int64_t 
         .phase_pitch = plan->phase_pitch,
         .w = plan->w_dw + j * p->r * p->s,
         .bias = plan->bias_dw[j],
+        .overrun = s->tile->cols <= VL,
         .d = d,
         .pitch = s->tile->pitch,
     };
     a.clamp = epilogue_clamp(&plan->mid, &a.low, &a.high) && plan->mid.act.kind != DSCONV_ACT_NONE;
     if (plan->non_finite[j]) {
-        checked(s, plane, a);
+        checked(s, plane_of(s, x, channel), a);
         return;
     }
     for (int i = 0; i < s->parts; i++) {
         const nchw_part *part = &s->part[i];
-        if (channel != s->copied && part->direct)
-            point_part(s, part, plane);
-        else if (channel != s->copied)
-            copy_part(s, part, plane);
-        a.slot = part->slot;
+        a.slot = part->slot[channel % 2];
         a.d = d + part->begin;
         a.cols = part->end - part->begin;
-        CPU_NAME(nchw_rows)(a, p, s->tile->rows);
+        s->rows(a, p, s->tile->rows);
     }
-    s->copied = channel;
 }

@@ -2,8 +2,7 @@
 #ifndef DSCONV_CPU_NCHW_DEPTHWISE_H
 #define DSCONV_CPU_NCHW_DEPTHWISE_H
 
-#include "nchw.h"
-#include "vec.h"
+#include "nchw_rows.h"
 
 /** A range of a tile's columns. Its input rows are copies with zeros around the image, or lie in x
  *  where all taps of the range are inside the image. */
@@ -13,8 +12,8 @@ typedef struct nchw_part {
     int64_t x;           /* image column of a slot's first element */
     int64_t first, last; /* elements of a slot that are inside the image */
     int64_t pitch;       /* floats from slot to slot */
-    float *memory;
-    const float **slot;
+    float *memory[2];    /* of even and odd channels */
+    const float **slot[2];
 } nchw_part;
 
 /** What all channels of a tile share; the memory behind it is a thread's scratch. */
@@ -25,13 +24,19 @@ typedef struct nchw_depthwise {
     int64_t slots;
     int parts;
     nchw_part part[3];
-    int64_t copied; /* input channel that the copies hold, -1 none */
+    int64_t loaded[2]; /* input channels in memory, -1: none */
+    nchw_rows_fn *rows;
 } nchw_depthwise;
 
 void CPU_NAME(nchw_depthwise_begin)(nchw_depthwise *state, const nchw_plan *plan,
                                     const nchw_tile *tile, void *scratch);
 
-/** Writes all rows of channel j into d. x is the tensor's first element. */
-void CPU_NAME(nchw_depthwise_channel)(nchw_depthwise *state, const void *x, int64_t j, float *d);
+/** Brings input channel `channel` in reach. x is the tensor's first element. A load well before
+ *  its use keeps the vectors stored here from being read again at once in other positions. */
+void CPU_NAME(nchw_depthwise_load)(nchw_depthwise *state, const void *x, int64_t channel);
+
+/** Writes all rows of channel j, whose input is loaded, into d. */
+void CPU_NAME(nchw_depthwise_channel)(const nchw_depthwise *state, const void *x, int64_t j,
+                                      float *d);
 
 #endif

@@ -4,7 +4,7 @@ CPU_INLINE void store_row(const nchw_rows *a, int n, int64_t q, vf v) {
     if (a->clamp)
         v = vf_min(vf_set1(a->high), vf_max(vf_set1(a->low), v));
     float *to = a->d + n * a->pitch + q;
-    if (q + VL <= a->cols)
+    if (q + VL <= a->cols || a->overrun)
         vf_store(to, v);
     else
         vf_store_n(to, v, a->cols - q);
@@ -53,91 +53,75 @@ CPU_INLINE void any(const nchw_rows *a, int64_t r_end, int64_t s_end, const int 
                 vf weight = vf_set1(*w++);
                 int64_t at = a->tap[s] + q;
                 a0 = vf_fma(vf_load(slot[0] + at), weight, a0);
-                if (count > 1)
+                if (count > 1) {
                     a1 = vf_fma(vf_load(slot[a->step_p] + at), weight, a1);
-                if (count > 2) {
                     a2 = vf_fma(vf_load(slot[2 * a->step_p] + at), weight, a2);
                     a3 = vf_fma(vf_load(slot[3 * a->step_p] + at), weight, a3);
                 }
             }
         }
         store_row(a, 0, q, a0);
-        if (count > 1)
+        if (count > 1) {
             store_row(a, 1, q, a1);
-        if (count > 2) {
             store_row(a, 2, q, a2);
             store_row(a, 3, q, a3);
         }
     }
 }
 
-typedef void rows_fn(const nchw_rows *a, const dsconv_problem *problem);
+CPU_INLINE void undilated_rows(nchw_rows a, const int size, const int stride, int64_t count) {
+    for (; count >= 4; count -= 4) {
+        undilated(&a, size, stride, 4);
+        a.slot += 4 * stride;
+        a.d += 4 * a.pitch;
+    }
+    if (count >= 2) {
+        undilated(&a, size, stride, 2);
+        a.slot += 2 * stride;
+        a.d += 2 * a.pitch;
+    }
+    if (count % 2)
+        undilated(&a, size, stride, 1);
+}
 
-#define UNDILATED(size, stride, count)                                                             \
-    static void undilated_##size##_##stride##_##count(const nchw_rows *a,                          \
-                                                      const dsconv_problem *p) {                   \
+static void any_rows(nchw_rows a, const dsconv_problem *p, int64_t count) {
+    for (; count >= 4; count -= 4) {
+        any(&a, p->r, p->s, 4);
+        a.slot += 4 * a.step_p;
+        a.d += 4 * a.pitch;
+    }
+    for (; count > 0; count--) {
+        any(&a, p->r, p->s, 1);
+        a.slot += a.step_p;
+        a.d += a.pitch;
+    }
+}
+
+#define UNDILATED(size, stride)                                                                    \
+    static void undilated_##size##_##stride(nchw_rows a, const dsconv_problem *p, int64_t count) { \
         (void)p;                                                                                   \
-        undilated(a, size, stride, count);                                                         \
+        undilated_rows(a, size, stride, count);                                                    \
     }
-#define UNDILATED_COUNTS(size, stride)                                                             \
-    UNDILATED(size, stride, 1) UNDILATED(size, stride, 2) UNDILATED(size, stride, 4)
-UNDILATED_COUNTS(3, 1)
-UNDILATED_COUNTS(3, 2)
-UNDILATED_COUNTS(5, 1)
-UNDILATED_COUNTS(5, 2)
-UNDILATED_COUNTS(7, 1)
-UNDILATED_COUNTS(7, 2)
+UNDILATED(3, 1)
+UNDILATED(3, 2)
+UNDILATED(5, 1)
+UNDILATED(5, 2)
+UNDILATED(7, 1)
+UNDILATED(7, 2)
 
-static void any_1(const nchw_rows *a, const dsconv_problem *p) {
-    any(a, p->r, p->s, 1);
-}
-
-static void any_2(const nchw_rows *a, const dsconv_problem *p) {
-    any(a, p->r, p->s, 2);
-}
-
-static void any_4(const nchw_rows *a, const dsconv_problem *p) {
-    any(a, p->r, p->s, 4);
-}
-
-typedef struct rows_kernel {
+static const struct {
     int size, stride;
-    rows_fn *rows[3]; /* 1, 2, 4 rows */
-} rows_kernel;
-
-#define ENTRY(size, stride)                                                                        \
-    {                                                                                              \
-        size, stride, {                                                                            \
-            undilated_##size##_##stride##_1, undilated_##size##_##stride##_2,                      \
-                undilated_##size##_##stride##_4                                                    \
-        }                                                                                          \
-    }
-static const rows_kernel kernels[] = {
-    ENTRY(3, 1),
-    ENTRY(3, 2),
-    ENTRY(5, 1),
-    ENTRY(5, 2),
-    ENTRY(7, 1),
-    ENTRY(7, 2),
-    {0, 0, {any_1, any_2, any_4}},
+    nchw_rows_fn *rows;
+} kernels[] = {
+    {3, 1, undilated_3_1}, {3, 2, undilated_3_2}, {5, 1, undilated_5_1},
+    {5, 2, undilated_5_2}, {7, 1, undilated_7_1}, {7, 2, undilated_7_2},
 };
 
-static const rows_kernel *find(const dsconv_problem *p) {
-    const rows_kernel *kernel = kernels;
-    for (; kernel->size; kernel++)
-        if (p->r == kernel->size && p->s == kernel->size && p->stride_h == kernel->stride &&
-            p->stride_w == kernel->stride && p->dil_h == 1 && p->dil_w == 1)
-            break;
-    return kernel;
-}
-
-void CPU_NAME(nchw_rows)(nchw_rows a, const dsconv_problem *problem, int64_t count) {
-    const rows_kernel *kernel = find(problem);
-    while (count > 0) {
-        int step = count >= 4 ? 4 : count >= 2 ? 2 : 1;
-        kernel->rows[step / 2](&a, problem);
-        a.slot += step * a.step_p;
-        a.d += step * a.pitch;
-        count -= step;
-    }
+nchw_rows_fn *CPU_NAME(nchw_rows_for)(const dsconv_problem *p) {
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+        if (p->r == kernels[i].size && p->s == kernels[i].size &&
+            p->stride_h == kernels[i].stride && p->stride_w == kernels[i].stride && p->dil_h == 1 &&
+            p->dil_w == 1)
+            return kernels[i].rows;
+    return any_rows;
 }

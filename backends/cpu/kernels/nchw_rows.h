@@ -13,11 +13,14 @@ typedef struct nchw_rows {
     const float *w;
     float bias, low, high;
     bool clamp;
+    bool overrun; /* rows are one vector wide, and each may be written beyond its end */
     float *d;
     int64_t pitch, cols;
 } nchw_rows;
 
-/** Writes `count` rows of d. */
-void CPU_NAME(nchw_rows)(nchw_rows a, const dsconv_problem *problem, int64_t count);
+typedef void nchw_rows_fn(nchw_rows a, const dsconv_problem *problem, int64_t count);
+
+/** The function that writes `count` rows of d for this problem. */
+nchw_rows_fn *CPU_NAME(nchw_rows_for)(const dsconv_problem *problem);
 
 #endif
