@@ -42,8 +42,8 @@ static void choose_memory(nchw_plan *f, int64_t vector) {
     f->pitch = f->flat ? (f->rows - 1) * f->cols + round_up(f->cols, vector)
                        : f->rows * round_up(f->cols, vector);
     f->pitch = round_up(f->pitch, vector);
-    if (f->pitch / vector % 2 == 0)
-        f->pitch += vector; /* an even pitch would crowd into few sets of the cache */
+    if (f->pitch / vector % 8 == 0)
+        f->pitch += vector; /* such a pitch would crowd into few sets of the cache */
     f->d_size = (size_t)round_up(f->pitch * f->shape.mid_channels * (int64_t)sizeof(float), 256);
     /* Seven words for each slot; two buffers, longer by what two edges overlap. */
     const int64_t floats = 2 * f->slots * (f->slot_pitch + (p->s - 1) * p->dil_w + 6 * vector);

@@ -56,7 +56,15 @@ void CPU_NAME(nchw_depthwise_begin)(nchw_depthwise *s, const nchw_plan *plan, co
         .slots = (tile->rows - 1) * plan->step_p + (p->r - 1) * plan->step_r + 1,
         .loaded = {-1, -1},
         .rows = CPU_NAME(nchw_rows_for)(p),
+        .call = {.step_p = plan->step_p,
+                 .step_r = plan->step_r,
+                 .tap = plan->tap,
+                 .phase_pitch = plan->phase_pitch,
+                 .overrun = tile->cols <= VL,
+                 .pitch = tile->pitch},
     };
+    s->call.clamp = epilogue_clamp(&plan->mid, &s->call.low, &s->call.high) &&
+                    plan->mid.act.kind != DSCONV_ACT_NONE;
     for (int64_t i = 0; i < s->slots; i++)
         s->row[i] = row_offset(plan, tile, i);
     /* The columns whose taps are all inside the image, in whole vectors. */
@@ -185,31 +193,23 @@ static void checked(const nchw_depthwise *s, const char *plane, nchw_rows a) {
         }
 }
 
-void CPU_NAME(nchw_depthwise_channel)(const nchw_depthwise *s, const void *x, int64_t j, float *d) {
+void CPU_NAME(nchw_depthwise_channel)(nchw_depthwise *s, const void *x, int64_t j, float *d) {
     const nchw_plan *plan = s->plan;
     const dsconv_problem *p = &plan->shape.problem;
     const int64_t channel = j / p->multiplier;
-    nchw_rows a = {
-        .step_p = plan->step_p,
-        .step_r = plan->step_r,
-        .tap = plan->tap,
-        .phase_pitch = plan->phase_pitch,
-        .w = plan->w_dw + j * p->r * p->s,
-        .bias = plan->bias_dw[j],
-        .overrun = s->tile->cols <= VL,
-        .d = d,
-        .pitch = s->tile->pitch,
-    };
-    a.clamp = epilogue_clamp(&plan->mid, &a.low, &a.high) && plan->mid.act.kind != DSCONV_ACT_NONE;
+    nchw_rows *a = &s->call;
+    a->w = plan->w_dw + j * p->r * p->s;
+    a->bias = plan->bias_dw[j];
+    a->d = d;
     if (plan->non_finite[j]) {
-        checked(s, plane_of(s, x, channel), a);
+        checked(s, plane_of(s, x, channel), *a);
         return;
     }
     for (int i = 0; i < s->parts; i++) {
         const nchw_part *part = &s->part[i];
-        a.slot = part->slot[channel % 2];
-        a.d = d + part->begin;
-        a.cols = part->end - part->begin;
+        a->slot = part->slot[channel % 2];
+        a->d = d + part->begin;
+        a->cols = part->end - part->begin;
         s->rows(a, p, s->tile->rows);
     }
 }

@@ -26,6 +26,7 @@ typedef struct nchw_depthwise {
     nchw_part part[3];
     int64_t loaded[2]; /* input channels in memory, -1: none */
     nchw_rows_fn *rows;
+    nchw_rows call; /* what all channels share is set */
 } nchw_depthwise;
 
 void CPU_NAME(nchw_depthwise_begin)(nchw_depthwise *state, const nchw_plan *plan,
@@ -36,7 +37,6 @@ void CPU_NAME(nchw_depthwise_begin)(nchw_depthwise *state, const nchw_plan *plan
 void CPU_NAME(nchw_depthwise_load)(nchw_depthwise *state, const void *x, int64_t channel);
 
 /** Writes all rows of channel j, whose input is loaded, into d. */
-void CPU_NAME(nchw_depthwise_channel)(const nchw_depthwise *state, const void *x, int64_t j,
-                                      float *d);
+void CPU_NAME(nchw_depthwise_channel)(nchw_depthwise *state, const void *x, int64_t j, float *d);
 
 #endif

@@ -1,9 +1,9 @@
 #include "nchw_rows.h"
 
-CPU_INLINE void store_row(const nchw_rows *a, int n, int64_t q, vf v) {
+CPU_INLINE void store_row(const nchw_rows *a, float *d, int n, int64_t q, vf v) {
     if (a->clamp)
         v = vf_min(vf_set1(a->high), vf_max(vf_set1(a->low), v));
-    float *to = a->d + n * a->pitch + q;
+    float *to = d + n * a->pitch + q;
     if (q + VL <= a->cols || a->overrun)
         vf_store(to, v);
     else
@@ -16,13 +16,14 @@ CPU_INLINE void store_row(const nchw_rows *a, int n, int64_t q, vf v) {
     a##n = vf_fma(v, vf_set1(w[(i - n * stride) * size + s]), a##n)
 
 /* `count` output rows of an undilated size x size kernel; each load serves all of them. */
-CPU_INLINE void undilated(const nchw_rows *a, const int size, const int stride, const int count) {
+CPU_INLINE void undilated(const nchw_rows *a, const float *const *slot, float *d, const int size,
+                          const int stride, const int count) {
     for (int64_t q = 0; q < a->cols; q += VL) {
         vf a0 = vf_set1(a->bias), a1 = a0, a2 = a0, a3 = a0;
         const float *w = a->w;
 #pragma GCC unroll 16
         for (int i = 0; i < (count - 1) * stride + size; i++) {
-            const float *row = a->slot[i] + q;
+            const float *row = slot[i] + q;
 #pragma GCC unroll 8
             for (int s = 0; s < size; s++) {
                 vf v = vf_load(stride == 1 ? row + s : row + s % 2 * a->phase_pitch + s / 2);
@@ -32,23 +33,24 @@ CPU_INLINE void undilated(const nchw_rows *a, const int size, const int stride, 
                 TAP(3);
             }
         }
-        store_row(a, 0, q, a0);
+        store_row(a, d, 0, q, a0);
         if (count > 1)
-            store_row(a, 1, q, a1);
+            store_row(a, d, 1, q, a1);
         if (count > 2) {
-            store_row(a, 2, q, a2);
-            store_row(a, 3, q, a3);
+            store_row(a, d, 2, q, a2);
+            store_row(a, d, 3, q, a3);
         }
     }
 }
 
 /* As above for any kernel; the four rows share nothing but the weights. */
-CPU_INLINE void any(const nchw_rows *a, int64_t r_end, int64_t s_end, const int count) {
+CPU_INLINE void any(const nchw_rows *a, const float *const *first, float *d, int64_t r_end,
+                    int64_t s_end, const int count) {
     for (int64_t q = 0; q < a->cols; q += VL) {
         vf a0 = vf_set1(a->bias), a1 = a0, a2 = a0, a3 = a0;
         const float *w = a->w;
         for (int64_t r = 0; r < r_end; r++) {
-            const float *const *slot = a->slot + r * a->step_r;
+            const float *const *slot = first + r * a->step_r;
             for (int64_t s = 0; s < s_end; s++) {
                 vf weight = vf_set1(*w++);
                 int64_t at = a->tap[s] + q;
@@ -60,45 +62,42 @@ CPU_INLINE void any(const nchw_rows *a, int64_t r_end, int64_t s_end, const int 
                 }
             }
         }
-        store_row(a, 0, q, a0);
+        store_row(a, d, 0, q, a0);
         if (count > 1) {
-            store_row(a, 1, q, a1);
-            store_row(a, 2, q, a2);
-            store_row(a, 3, q, a3);
+            store_row(a, d, 1, q, a1);
+            store_row(a, d, 2, q, a2);
+            store_row(a, d, 3, q, a3);
         }
     }
 }
 
-CPU_INLINE void undilated_rows(nchw_rows a, const int size, const int stride, int64_t count) {
-    for (; count >= 4; count -= 4) {
-        undilated(&a, size, stride, 4);
-        a.slot += 4 * stride;
-        a.d += 4 * a.pitch;
-    }
+CPU_INLINE void undilated_rows(const nchw_rows *a, const int size, const int stride,
+                               int64_t count) {
+    const float *const *slot = a->slot;
+    float *d = a->d;
+    for (; count >= 4; count -= 4, slot += 4 * stride, d += 4 * a->pitch)
+        undilated(a, slot, d, size, stride, 4);
     if (count >= 2) {
-        undilated(&a, size, stride, 2);
-        a.slot += 2 * stride;
-        a.d += 2 * a.pitch;
+        undilated(a, slot, d, size, stride, 2);
+        slot += 2 * stride;
+        d += 2 * a->pitch;
     }
     if (count % 2)
-        undilated(&a, size, stride, 1);
+        undilated(a, slot, d, size, stride, 1);
 }
 
-static void any_rows(nchw_rows a, const dsconv_problem *p, int64_t count) {
-    for (; count >= 4; count -= 4) {
-        any(&a, p->r, p->s, 4);
-        a.slot += 4 * a.step_p;
-        a.d += 4 * a.pitch;
-    }
-    for (; count > 0; count--) {
-        any(&a, p->r, p->s, 1);
-        a.slot += a.step_p;
-        a.d += a.pitch;
-    }
+static void any_rows(const nchw_rows *a, const dsconv_problem *p, int64_t count) {
+    const float *const *slot = a->slot;
+    float *d = a->d;
+    for (; count >= 4; count -= 4, slot += 4 * a->step_p, d += 4 * a->pitch)
+        any(a, slot, d, p->r, p->s, 4);
+    for (; count > 0; count--, slot += a->step_p, d += a->pitch)
+        any(a, slot, d, p->r, p->s, 1);
 }
 
 #define UNDILATED(size, stride)                                                                    \
-    static void undilated_##size##_##stride(nchw_rows a, const dsconv_problem *p, int64_t count) { \
+    static void undilated_##size##_##stride(const nchw_rows *a, const dsconv_problem *p,           \
+                                            int64_t count) {                                       \
         (void)p;                                                                                   \
         undilated_rows(a, size, stride, count);                                                    \
     }

@@ -18,7 +18,7 @@ typedef struct nchw_rows {
     int64_t pitch, cols;
 } nchw_rows;
 
-typedef void nchw_rows_fn(nchw_rows a, const dsconv_problem *problem, int64_t count);
+typedef void nchw_rows_fn(const nchw_rows *a, const dsconv_problem *problem, int64_t count);
 
 /** The function that writes `count` rows of d for this problem. */
 nchw_rows_fn *CPU_NAME(nchw_rows_for)(const dsconv_problem *problem);
