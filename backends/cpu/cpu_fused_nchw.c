@@ -45,10 +45,10 @@ static void choose_memory(nchw_plan *f, int64_t vector) {
     if (f->pitch / vector % 8 == 0)
         f->pitch += vector; /* such a pitch would crowd into few sets of the cache */
     f->d_size = (size_t)round_up(f->pitch * f->shape.mid_channels * (int64_t)sizeof(float), 256);
-    /* Seven words for each slot; two buffers, longer by what two edges overlap. */
-    const int64_t floats = 2 * f->slots * (f->slot_pitch + (p->s - 1) * p->dil_w + 6 * vector);
-    f->scratch_size = (size_t)round_up(
-        floats * (int64_t)sizeof(float) + 7 * f->slots * (int64_t)sizeof(int64_t), 256);
+    /* Three words for each slot, then two buffers. */
+    const int64_t words = 3 * f->slots, floats = 2 * f->slots * f->slot_pitch;
+    f->scratch_size =
+        (size_t)round_up(words * (int64_t)sizeof(int64_t) + floats * (int64_t)sizeof(float), 256);
 }
 
 /* Multiplications per output channel and depthwise channel of a tile, in vectors, with what is
@@ -131,7 +131,7 @@ static const char *refuse(const cpu_context *context, const dsconv_shape *shape)
         shape->problem.dil_w * shape->problem.s > memory_limit || shape->problem.r > memory_limit)
         return "extents too large for a tile in the cache";
     choose_tile(&f, context->threads, context->kernels->vector_length);
-    if ((int64_t)(f.d_size + f.scratch_size) > memory_limit)
+    if ((int64_t)(2 * f.d_size + f.scratch_size) > memory_limit)
         return "extents too large for a tile in the cache";
     return NULL;
 }
@@ -161,7 +161,7 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     f->out = (epilogue){p->dtype, p->residual, p->act_out};
     choose_tile(f, plan->threads, plan->kernels->vector_length);
     f->tap = cpu_alloc(p->s, sizeof *f->tap);
-    f->zeros = cpu_alloc(p->w + 64, sizeof(float));
+    f->zeros = cpu_alloc(f->slot_pitch, sizeof(float));
     f->w_dw = cpu_alloc(mid, (size_t)(p->r * p->s) * sizeof(float));
     f->bias_dw = cpu_alloc(mid, sizeof(float));
     f->bias_pw = cpu_alloc(round_up(p->k, rows), sizeof(float));
@@ -174,7 +174,7 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
         f->tap[s] = s * p->dil_w % p->stride_w * f->phase_pitch + s * p->dil_w / p->stride_w;
     plan->kernel = plan->kernels->nchw_name;
     plan->workspace_size = f->shared ? 2 * f->d_size + (size_t)plan->threads * f->scratch_size
-                                     : (size_t)plan->threads * (f->d_size + f->scratch_size);
+                                     : (size_t)plan->threads * (2 * f->d_size + f->scratch_size);
     return DSCONV_OK;
 }
 

@@ -12,25 +12,6 @@
  * to one channel before the next. */
 enum { GROUP = 4 };
 
-/* Input of the next tile, brought into the cache a few lines at a time. */
-typedef struct ahead {
-    const char *plane; /* first byte needed of channel 0 */
-    int64_t channel_size, bytes, channels;
-    int64_t channel, byte;
-    int64_t lines; /* per step */
-} ahead;
-
-static void ahead_step(ahead *a) {
-    for (int64_t i = 0; i < a->lines && a->channel < a->channels; i++) {
-        prefetch_read(a->plane + a->channel * a->channel_size + a->byte);
-        a->byte += 64;
-        if (a->byte >= a->bytes) {
-            a->byte = 0;
-            a->channel++;
-        }
-    }
-}
-
 static nchw_tile tile_at(const nchw_plan *plan, int64_t index) {
     nchw_tile tile;
     tile.q = index % plan->tiles_q * plan->cols;
@@ -41,31 +22,6 @@ static nchw_tile tile_at(const nchw_plan *plan, int64_t index) {
     tile.cols = plan->shape.q - tile.q < plan->cols ? plan->shape.q - tile.q : plan->cols;
     tile.pitch = plan->flat ? tile.cols : (tile.cols + VL - 1) / VL * VL;
     return tile;
-}
-
-/* What tile `next` reads of x and `tile` has not; nothing when rows are not contiguous. */
-static ahead ahead_of(const nchw_run *run, const nchw_tile *tile, const nchw_tile *next,
-                      int64_t steps) {
-    const dsconv_problem *p = &run->plan->shape.problem;
-    const int64_t size = (int64_t)dtype_size(p->dtype);
-    const int64_t reach = (p->r - 1) * p->dil_h + 1 - p->pad_top;
-    ahead a = {0};
-    int64_t begin = next->p * p->stride_h - p->pad_top;
-    int64_t end = (next->p + next->rows - 1) * p->stride_h + reach;
-    if (next->n == tile->n && next->q == tile->q) {
-        int64_t seen = (tile->p + tile->rows - 1) * p->stride_h + reach;
-        begin = begin < seen ? seen : begin;
-    }
-    begin = begin < 0 ? 0 : begin;
-    end = end > p->h ? p->h : end;
-    if (steps < 1 || end <= begin || p->x_strides[3] != 1 || p->x_strides[2] != p->w)
-        return a;
-    a.plane = (const char *)run->params->x + (next->n * p->x_strides[0] + begin * p->w) * size;
-    a.channel_size = p->x_strides[1] * size;
-    a.bytes = (end - begin) * p->w * size;
-    a.channels = p->c;
-    a.lines = ((a.bytes + 63) / 64 * a.channels + steps - 1) / steps;
-    return a;
 }
 
 /* What the plain stages leave to do to a row of D: the activation, and the copy for the caller. */
@@ -86,6 +42,69 @@ static void finish_mid(const nchw_run *run, const nchw_tile *tile, int64_t j, fl
         for (int64_t row = 0; row < tile->rows; row++)
             epilogue_row(&copy, d + row * tile->pitch, NULL,
                          mid + row * stride[2] * (int64_t)dtype_size(p->dtype), tile->cols);
+    }
+}
+
+/* The depthwise stage of a tile, in steps that can go between the panels of another tile: while
+ * those compute, the input of the next channel comes into the cache line by line. */
+typedef struct background {
+    const nchw_run *run;
+    nchw_tile tile;
+    nchw_depthwise state;
+    float *d;
+    int64_t j, end;      /* the next channel, the end of all */
+    int64_t step, steps; /* done, and to come in all */
+    const char *line;    /* input to be fetched up to line_end */
+    const char *line_end;
+    int64_t lines; /* per step */
+} background;
+
+static void fetch_channel(background *b) {
+    const dsconv_problem *p = &b->run->plan->shape.problem;
+    const int64_t size = (int64_t)dtype_size(p->dtype);
+    const int64_t row = b->tile.p * p->stride_h - p->pad_top, begin = row < 0 ? 0 : row;
+    int64_t end = row + (b->tile.rows - 1) * p->stride_h + (p->r - 1) * p->dil_h + 1;
+    if (b->steps == 0 || p->x_strides[3] != 1)
+        return;
+    end = end > p->h ? p->h : end;
+    const int64_t at = b->tile.n * p->x_strides[0] + (b->j + 1) / p->multiplier * p->x_strides[1];
+    b->line = (const char *)b->run->params->x + (at + begin * p->x_strides[2]) * size;
+    b->line_end = b->line + (end - begin) * p->x_strides[2] * size;
+    b->lines = (b->line_end - b->line) / 64 * (b->end + 1) / b->steps + 1;
+}
+
+static void background_begin(background *b, const nchw_run *run, const nchw_tile *tile,
+                             int64_t begin, int64_t end, void *scratch, float *d) {
+    *b = (background){.run = run, .tile = *tile, .d = d, .j = begin, .end = end};
+    CPU_NAME(nchw_depthwise_begin)(&b->state, run->plan, &b->tile, scratch);
+    CPU_NAME(nchw_depthwise_load)
+    (&b->state, run->params->x, begin / run->plan->shape.problem.multiplier);
+}
+
+static void background_channels(background *b, int64_t end) {
+    const nchw_plan *plan = b->run->plan;
+    const int64_t multiplier = plan->shape.problem.multiplier;
+    const void *x = b->run->params->x;
+    for (; b->j < end; b->j++) {
+        float *d = b->d + b->j * plan->pitch;
+        if (b->j + 1 < b->end)
+            CPU_NAME(nchw_depthwise_load)(&b->state, x, (b->j + 1) / multiplier);
+        CPU_NAME(nchw_depthwise_channel)(&b->state, x, b->j, d);
+        finish_mid(b->run, &b->tile, b->j, d);
+    }
+}
+
+static void background_step(background *b) {
+    if (b->j >= b->end)
+        return;
+    for (int64_t i = 0; i < b->lines && b->line < b->line_end; i++, b->line += 64)
+        prefetch_read(b->line);
+    b->step++;
+    const int64_t due = b->step * b->end / b->steps;
+    if (due > b->j) {
+        background_channels(b, due < b->end ? due : b->end);
+        if (b->j < b->end)
+            fetch_channel(b);
     }
 }
 
@@ -228,7 +247,7 @@ static int panel_vectors(int64_t left) {
 }
 
 /* Output channels [begin, end) of a tile, in multiples of PW_ROWS. */
-static void pointwise(const stage *s, int64_t begin, int64_t end, ahead *next) {
+static void pointwise(const stage *s, int64_t begin, int64_t end, background *next) {
     int64_t v = 0;
     while (v < s->vectors) {
         part_panel group[GROUP];
@@ -240,7 +259,8 @@ static void pointwise(const stage *s, int64_t begin, int64_t end, ahead *next) {
         for (int64_t k = begin; k < end; k += PW_ROWS)
             for (int i = 0; i < size; i++) {
                 one_panel(s, &group[i], k);
-                ahead_step(next);
+                if (next)
+                    background_step(next);
             }
     }
     /* Four chains of sums at least keep the multipliers busy. */
@@ -270,39 +290,28 @@ static stage stage_of(const nchw_run *run, const nchw_tile *tile, const float *d
     return s;
 }
 
-/* Channels [begin, end) of a tile's D. */
-static void depthwise(const nchw_run *run, const nchw_tile *tile, int64_t begin, int64_t end,
-                      void *scratch, float *d) {
-    const nchw_plan *plan = run->plan;
-    const int64_t multiplier = plan->shape.problem.multiplier;
-    const void *x = run->params->x;
-    nchw_depthwise state;
-    CPU_NAME(nchw_depthwise_begin)(&state, plan, tile, scratch);
-    CPU_NAME(nchw_depthwise_load)(&state, x, begin / multiplier);
-    for (int64_t j = begin; j < end; j++) {
-        if (j + 1 < end)
-            CPU_NAME(nchw_depthwise_load)(&state, x, (j + 1) / multiplier);
-        CPU_NAME(nchw_depthwise_channel)(&state, x, j, d + j * plan->pitch);
-        finish_mid(run, tile, j, d + j * plan->pitch);
-    }
-}
-
-static void work_alone(const nchw_run *run, void *scratch, float *d, int thread, int threads) {
+/* Each tile's depthwise stage goes on behind the pointwise stage of the one before. */
+static void work_alone(const nchw_run *run, void *scratch, float *const d[2], int thread,
+                       int threads) {
     const nchw_plan *plan = run->plan;
     const dsconv_problem *p = &plan->shape.problem;
+    const int64_t channels = plan->shape.mid_channels;
     int64_t begin, end;
+    background next;
     cpu_share(p->n * plan->tiles_p * plan->tiles_q, thread, threads, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
         nchw_tile tile = tile_at(plan, i);
-        depthwise(run, &tile, 0, plan->shape.mid_channels, scratch, d);
-        stage s = stage_of(run, &tile, d);
-        ahead next = {0};
+        if (i == begin)
+            background_begin(&next, run, &tile, 0, channels, scratch, d[i % 2]);
+        background_channels(&next, channels);
+        stage s = stage_of(run, &tile, d[i % 2]);
         if (i + 1 < end) {
             nchw_tile following = tile_at(plan, i + 1);
-            next = ahead_of(run, &tile, &following,
-                            (s.vectors + 2) / 3 * ((p->k + PW_ROWS - 1) / PW_ROWS));
+            background_begin(&next, run, &following, 0, channels, scratch, d[(i + 1) % 2]);
+            next.steps = (s.vectors + 2) / 3 * ((p->k + PW_ROWS - 1) / PW_ROWS);
+            fetch_channel(&next);
         }
-        pointwise(&s, 0, p->k, &next);
+        pointwise(&s, 0, p->k, i + 1 < end ? &next : NULL);
     }
 }
 
@@ -317,13 +326,15 @@ static void work_together(const nchw_run *run, void *scratch, float *const d[2],
     k_end = k_end * PW_ROWS < p->k ? k_end * PW_ROWS : p->k;
     for (int64_t i = 0; i < p->n * plan->tiles_p * plan->tiles_q; i++) {
         nchw_tile tile = tile_at(plan, i);
-        if (j_begin < j_end)
-            depthwise(run, &tile, j_begin, j_end, scratch, d[i % 2]);
+        if (j_begin < j_end) {
+            background depthwise;
+            background_begin(&depthwise, run, &tile, j_begin, j_end, scratch, d[i % 2]);
+            background_channels(&depthwise, j_end);
+        }
         if (threads > 1)
             cpu_barrier();
         stage s = stage_of(run, &tile, d[i % 2]);
-        ahead none = {0};
-        pointwise(&s, k_begin * PW_ROWS, k_end, &none);
+        pointwise(&s, k_begin * PW_ROWS, k_end, NULL);
     }
 }
 
@@ -331,18 +342,16 @@ void CPU_NAME(nchw_work)(const void *arguments, int thread, int threads) {
     const nchw_run *run = arguments;
     const nchw_plan *plan = run->plan;
     char *memory = run->params->workspace;
-    float *d[2] = {(float *)(void *)memory, (float *)(void *)(memory + plan->d_size)};
+    const size_t d_sizes = 2 * plan->d_size;
+    float *const own =
+        (float *)(void *)(memory +
+                          (plan->shared ? 0 : (size_t)thread * (d_sizes + plan->scratch_size)));
+    float *const d[2] = {own, own + plan->d_size / sizeof(float)};
     if (plan->shared)
-        memory += 2 * plan->d_size + (size_t)thread * plan->scratch_size;
-    else {
-        memory += (size_t)thread * (plan->d_size + plan->scratch_size);
-        d[0] = (float *)(void *)memory;
-        memory += plan->d_size;
-    }
-    if (plan->shared)
-        work_together(run, memory, d, thread, threads);
+        work_together(run, memory + d_sizes + (size_t)thread * plan->scratch_size, d, thread,
+                      threads);
     else
-        work_alone(run, memory, d[0], thread, threads);
+        work_alone(run, (char *)own + d_sizes, d, thread, threads);
     if (run->stream)
         stream_fence();
 }

@@ -4,27 +4,19 @@
 
 #include "nchw_rows.h"
 
-/** A range of a tile's columns. Its input rows are copies with zeros around the image, or lie in x
- *  where all taps of the range are inside the image. */
-typedef struct nchw_part {
-    int64_t begin, end;
-    bool direct;
-    int64_t x;           /* image column of a slot's first element */
-    int64_t first, last; /* elements of a slot that are inside the image */
-    int64_t pitch;       /* floats from slot to slot */
-    float *memory[2];    /* of even and odd channels */
-    const float **slot[2];
-} nchw_part;
-
-/** What all channels of a tile share; the memory behind it is a thread's scratch. */
+/** What all channels of a tile share; the memory behind it is a thread's scratch. Input rows are
+ * read where they lie in x, or as floats from copies with zeros around the image. */
 typedef struct nchw_depthwise {
     const nchw_plan *plan;
     const nchw_tile *tile;
     int64_t *row; /* [slot]: element offset of an input row in its plane, -1 outside the image */
     int64_t slots;
-    int parts;
-    nchw_part part[3];
-    int64_t loaded[2]; /* input channels in memory, -1: none */
+    bool direct;
+    int64_t x;           /* image column of a slot's first element */
+    int64_t first, last; /* elements of a copy that are inside the image */
+    float *memory[2];    /* copies of even and odd channels */
+    const float **slot[2];
+    int64_t loaded[2]; /* the channels, -1: none */
     nchw_rows_fn *rows;
     nchw_rows call; /* what all channels share is set */
 } nchw_depthwise;

@@ -15,60 +15,84 @@ CPU_INLINE void store_row(const nchw_rows *a, float *d, int n, int64_t q, vf v) 
     if (count > n && i >= n * stride && i < n * stride + size)                                     \
     a##n = vf_fma(v, vf_set1(w[(i - n * stride) * size + s]), a##n)
 
-/* `count` output rows of an undilated size x size kernel; each load serves all of them. */
-CPU_INLINE void undilated(const nchw_rows *a, const float *const *slot, float *d, const int size,
-                          const int stride, const int count) {
-    for (int64_t q = 0; q < a->cols; q += VL) {
-        vf a0 = vf_set1(a->bias), a1 = a0, a2 = a0, a3 = a0;
-        const float *w = a->w;
-#pragma GCC unroll 16
-        for (int i = 0; i < (count - 1) * stride + size; i++) {
-            const float *row = slot[i] + q;
+/* Rows of the vector of columns at q, for an undilated size x size kernel; each load serves all
+ * rows. At an edge some of the columns are outside the image. */
+CPU_INLINE void undilated_at(const nchw_rows *a, const float *const *slot, float *d, int64_t q,
+                             const int size, const int stride, const int count, const bool edge) {
+    vf a0 = vf_set1(a->bias), a1 = a0, a2 = a0, a3 = a0;
+    const float *w = a->w;
+    vrange range[7];
+    if (edge)
 #pragma GCC unroll 8
-            for (int s = 0; s < size; s++) {
-                vf v = vf_load(stride == 1 ? row + s : row + s % 2 * a->phase_pitch + s / 2);
-                TAP(0);
-                TAP(1);
-                TAP(2);
-                TAP(3);
-            }
+        for (int s = 0; s < size; s++)
+            range[s] = vrange_of(-(a->x + q + s), a->width - (a->x + q + s));
+#pragma GCC unroll 16
+    for (int i = 0; i < (count - 1) * stride + size; i++) {
+        const float *row = slot[i] + q;
+#pragma GCC unroll 8
+        for (int s = 0; s < size; s++) {
+            const float *at = stride == 1 ? row + s : row + s % 2 * a->phase_pitch + s / 2;
+            vf v = edge ? vf_load_range(at, range[s]) : vf_load(at);
+            TAP(0);
+            TAP(1);
+            TAP(2);
+            TAP(3);
         }
-        store_row(a, d, 0, q, a0);
-        if (count > 1)
-            store_row(a, d, 1, q, a1);
-        if (count > 2) {
-            store_row(a, d, 2, q, a2);
-            store_row(a, d, 3, q, a3);
-        }
+    }
+    store_row(a, d, 0, q, a0);
+    if (count > 1)
+        store_row(a, d, 1, q, a1);
+    if (count > 2) {
+        store_row(a, d, 2, q, a2);
+        store_row(a, d, 3, q, a3);
     }
 }
 
-/* As above for any kernel; the four rows share nothing but the weights. */
-CPU_INLINE void any(const nchw_rows *a, const float *const *first, float *d, int64_t r_end,
-                    int64_t s_end, const int count) {
-    for (int64_t q = 0; q < a->cols; q += VL) {
-        vf a0 = vf_set1(a->bias), a1 = a0, a2 = a0, a3 = a0;
-        const float *w = a->w;
-        for (int64_t r = 0; r < r_end; r++) {
-            const float *const *slot = first + r * a->step_r;
-            for (int64_t s = 0; s < s_end; s++) {
-                vf weight = vf_set1(*w++);
-                int64_t at = a->tap[s] + q;
-                a0 = vf_fma(vf_load(slot[0] + at), weight, a0);
-                if (count > 1) {
-                    a1 = vf_fma(vf_load(slot[a->step_p] + at), weight, a1);
-                    a2 = vf_fma(vf_load(slot[2 * a->step_p] + at), weight, a2);
-                    a3 = vf_fma(vf_load(slot[3 * a->step_p] + at), weight, a3);
-                }
+CPU_INLINE void undilated(const nchw_rows *a, const float *const *slot, float *d, const int size,
+                          const int stride, const int count) {
+    for (int64_t q = 0; q < a->cols; q += VL)
+        if (stride > 1 || (a->x + q >= 0 && a->x + q + VL + size - 1 <= a->width))
+            undilated_at(a, slot, d, q, size, stride, count, false);
+        else
+            undilated_at(a, slot, d, q, size, stride, count, true);
+}
+
+/* As above for any kernel; the rows share nothing but the weights. */
+CPU_INLINE void any_at(const nchw_rows *a, const float *const *first, float *d, int64_t q,
+                       const dsconv_problem *p, const int count, const bool edge) {
+    vf a0 = vf_set1(a->bias), a1 = a0, a2 = a0, a3 = a0;
+    const float *w = a->w;
+    for (int64_t r = 0; r < p->r; r++) {
+        const float *const *slot = first + r * a->step_r;
+        for (int64_t s = 0; s < p->s; s++) {
+            vf weight = vf_set1(*w++);
+            int64_t at = a->tap[s] + q;
+            vrange range = vrange_of(edge ? -(a->x + at) : 0, edge ? a->width - (a->x + at) : VL);
+#define LOAD(row) (edge ? vf_load_range((row) + at, range) : vf_load((row) + at))
+            a0 = vf_fma(LOAD(slot[0]), weight, a0);
+            if (count > 1) {
+                a1 = vf_fma(LOAD(slot[a->step_p]), weight, a1);
+                a2 = vf_fma(LOAD(slot[2 * a->step_p]), weight, a2);
+                a3 = vf_fma(LOAD(slot[3 * a->step_p]), weight, a3);
             }
         }
-        store_row(a, d, 0, q, a0);
-        if (count > 1) {
-            store_row(a, d, 1, q, a1);
-            store_row(a, d, 2, q, a2);
-            store_row(a, d, 3, q, a3);
-        }
     }
+    store_row(a, d, 0, q, a0);
+    if (count > 1) {
+        store_row(a, d, 1, q, a1);
+        store_row(a, d, 2, q, a2);
+        store_row(a, d, 3, q, a3);
+    }
+}
+
+CPU_INLINE void any(const nchw_rows *a, const float *const *slot, float *d, const dsconv_problem *p,
+                    const int count) {
+    const int64_t span = p->stride_w == 1 ? (p->s - 1) * p->dil_w : 0;
+    for (int64_t q = 0; q < a->cols; q += VL)
+        if (a->x + q >= 0 && a->x + q + VL + span <= a->width)
+            any_at(a, slot, d, q, p, count, false);
+        else
+            any_at(a, slot, d, q, p, count, true);
 }
 
 CPU_INLINE void undilated_rows(const nchw_rows *a, const int size, const int stride,
@@ -90,9 +114,9 @@ static void any_rows(const nchw_rows *a, const dsconv_problem *p, int64_t count)
     const float *const *slot = a->slot;
     float *d = a->d;
     for (; count >= 4; count -= 4, slot += 4 * a->step_p, d += 4 * a->pitch)
-        any(a, slot, d, p->r, p->s, 4);
+        any(a, slot, d, p, 4);
     for (; count > 0; count--, slot += a->step_p, d += a->pitch)
-        any(a, slot, d, p->r, p->s, 1);
+        any(a, slot, d, p, 1);
 }
 
 #define UNDILATED(size, stride)                                                                    \

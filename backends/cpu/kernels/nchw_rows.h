@@ -7,6 +7,8 @@
 
 typedef struct nchw_rows {
     const float *const *slot; /* input rows */
+    int64_t x, width; /* image column of a slot's first element; columns outside [0, width) count
+                         as zero and are not read */
     int64_t step_p, step_r;
     const int64_t *tap;
     int64_t phase_pitch;

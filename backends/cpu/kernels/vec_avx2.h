@@ -50,6 +50,15 @@ CPU_INLINE void vf_store_n(float *p, vf a, ptrdiff_t n) {
 CPU_INLINE void vf_stream(float *p, vf a) {
     _mm256_stream_ps(p, a);
 }
+/** Elements [begin, end) of a vector; a load of them touches no other and gives zeros there. */
+typedef __m256i vrange;
+CPU_INLINE vrange vrange_of(ptrdiff_t begin, ptrdiff_t end) {
+    return _mm256_andnot_si256(vmask_first(begin), vmask_first(end));
+}
+CPU_INLINE vf vf_load_range(const float *p, vrange range) {
+    return _mm256_maskload_ps(p, range);
+}
+
 CPU_INLINE vf vf_load_f16(const uint16_t *p) {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 }

@@ -33,6 +33,15 @@ CPU_INLINE void vf_store_n(float *p, vf a, ptrdiff_t n) {
 CPU_INLINE void vf_stream(float *p, vf a) {
     _mm512_stream_ps(p, a);
 }
+/** Elements [begin, end) of a vector; a load of them touches no other and gives zeros there. */
+typedef __mmask16 vrange;
+CPU_INLINE vrange vrange_of(ptrdiff_t begin, ptrdiff_t end) {
+    return (vrange)(vmask_first(end) & ~vmask_first(begin));
+}
+CPU_INLINE vf vf_load_range(const float *p, vrange range) {
+    return _mm512_maskz_loadu_ps(range, p);
+}
+
 CPU_INLINE vf vf_load_f16(const uint16_t *p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
 }

@@ -23,6 +23,21 @@ CPU_INLINE vf vf_load_n(const float *p, ptrdiff_t n) {
         a[i] = p[i];
     return a;
 }
+/** Elements [begin, end) of a vector; a load of them touches no other and gives zeros there. */
+typedef struct vrange {
+    ptrdiff_t begin, end;
+} vrange;
+CPU_INLINE vrange vrange_of(ptrdiff_t begin, ptrdiff_t end) {
+    return (vrange){begin, end};
+}
+CPU_INLINE vf vf_load_range(const float *p, vrange range) {
+    vf a = vf_zero();
+    for (int i = 0; i < VL; i++)
+        if (i >= range.begin && i < range.end)
+            a[i] = p[i];
+    return a;
+}
+
 CPU_INLINE void vf_store(float *p, vf a) {
     memcpy(p, &a, sizeof a);
 }
