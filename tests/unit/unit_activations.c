@@ -71,18 +71,18 @@ static double bound(dsconv_activation_kind kind, double v, double result) {
     return ulps[kind] * unit + (ulps[kind] > 0.0 ? 1e-36 : 0.0);
 }
 
-static void check(const isa *isa, dsconv_activation act, float v, float got) {
+static void check(const isa *set, dsconv_activation act, float v, float got) {
     const double want = expected(act, (double)v);
     if (isnan(want)) {
         if (!isnan(got))
-            fail_msg("%s, activation %d of %a: got %a, expected a NaN", isa->name, (int)act.kind,
+            fail_msg("%s, activation %d of %a: got %a, expected a NaN", set->name, (int)act.kind,
                      (double)v, (double)got);
     } else if (fabs(want) > 0x1.fffffep+127) {
         if (!isinf(got) && fabs((double)got) < 0x1.fffff0p+127)
-            fail_msg("%s, activation %d of %a: got %a, expected %a", isa->name, (int)act.kind,
+            fail_msg("%s, activation %d of %a: got %a, expected %a", set->name, (int)act.kind,
                      (double)v, (double)got, want);
     } else if (!(fabs((double)got - want) <= bound(act.kind, (double)v, want))) {
-        fail_msg("%s, activation %d of %a: got %a, expected %a", isa->name, (int)act.kind,
+        fail_msg("%s, activation %d of %a: got %a, expected %a", set->name, (int)act.kind,
                  (double)v, (double)got, want);
     }
 }
