@@ -36,17 +36,22 @@ need() {
         apt-get install -y -qq --no-install-recommends $missing >/dev/null
 }
 
-# Configures a build folder once and builds it: build_in FOLDER [MESON OPTION ...]
+# Runs a command and shows what it says only when it fails.
+quietly() {
+    quiet_log=$(mktemp)
+    "$@" >"$quiet_log" 2>&1 || {
+        cat "$quiet_log"
+        rm -f "$quiet_log"
+        return 1
+    }
+    rm -f "$quiet_log"
+}
+
+# Configures and builds: build_in FOLDER [MESON OPTION ...]
 build_in() {
     folder=$1
     shift
-    [ -f "$folder/build.ninja" ] || meson setup "$folder" "$@" >"$folder.log" 2>&1 || {
-        cat "$folder.log"
-        return 1
-    }
-    ninja -C "$folder" >"$folder.log" 2>&1 || {
-        cat "$folder.log"
-        return 1
-    }
-    rm -f "$folder.log"
+    how=setup
+    [ ! -f "$folder/build.ninja" ] || how=configure
+    quietly meson "$how" "$folder" "$@" && quietly ninja -C "$folder"
 }

@@ -49,7 +49,7 @@ typedef struct dsconv_backend_plan_info {
 
 /** Bits of dsconv_backend.flags. */
 enum {
-    DSCONV_BACKEND_HOST_MEMORY = 1, /* tensors are ordinary host memory */
+    DSCONV_BACKEND_HOST_MEMORY = 1,  /* tensors are ordinary host memory */
     DSCONV_BACKEND_SURVIVES_FORK = 2 /* handles made before fork() work in the child */
 };
 

@@ -44,10 +44,11 @@ typedef struct dsconv_plan dsconv_plan;
 
 typedef enum dsconv_status {
     DSCONV_OK = 0,
-    DSCONV_ERROR_INVALID_ARGUMENT = 1, /* a field or pointer is out of range; the message names it */
-    DSCONV_ERROR_UNSUPPORTED = 2,      /* a valid problem that this backend or algorithm cannot do */
-    DSCONV_ERROR_UNKNOWN_BACKEND = 3,  /* no backend of that name exists */
-    DSCONV_ERROR_UNAVAILABLE = 4,      /* not built, not installed, no driver, no usable device */
+    DSCONV_ERROR_INVALID_ARGUMENT =
+        1,                            /* a field or pointer is out of range; the message names it */
+    DSCONV_ERROR_UNSUPPORTED = 2,     /* a valid problem that this backend or algorithm cannot do */
+    DSCONV_ERROR_UNKNOWN_BACKEND = 3, /* no backend of that name exists */
+    DSCONV_ERROR_UNAVAILABLE = 4,     /* not built, not installed, no driver, no usable device */
     DSCONV_ERROR_OUT_OF_MEMORY = 5,
     DSCONV_ERROR_DEVICE = 6, /* the device or its runtime reported a failure */
     DSCONV_ERROR_STATE = 7   /* called too early (no weights yet), or in a forked child */
@@ -157,11 +158,11 @@ DSCONV_API dsconv_status dsconv_problem_query(const dsconv_problem *problem,
 
 typedef struct dsconv_device_info {
     size_t struct_size;
-    char name[128];      /* the device's own name */
-    char arch[32];       /* instruction set or compute capability in use, such as "avx512" */
-    int32_t device_count; /* devices that this backend sees */
+    char name[128];        /* the device's own name */
+    char arch[32];         /* instruction set or compute capability in use, such as "avx512" */
+    int32_t device_count;  /* devices that this backend sees */
     int32_t compute_units; /* threads, multiprocessors or compute units in use */
-    uint64_t memory_size; /* bytes of device memory, 0 where unknown */
+    uint64_t memory_size;  /* bytes of device memory, 0 where unknown */
 } dsconv_device_info;
 #define DSCONV_DEVICE_INFO_INIT                                                                    \
     { sizeof(dsconv_device_info), "", "", 0, 0, 0 }
@@ -169,9 +170,9 @@ typedef struct dsconv_device_info {
 typedef struct dsconv_backend_info {
     size_t struct_size;
     char name[32];
-    int32_t built;  /* this libdsconv was configured with it */
-    int32_t found;  /* it is linked in, or its module was found and accepted */
-    int32_t usable; /* it has a device that it can run on */
+    int32_t built;    /* this libdsconv was configured with it */
+    int32_t found;    /* it is linked in, or its module was found and accepted */
+    int32_t usable;   /* it has a device that it can run on */
     char reason[256]; /* why not found or not usable; empty when usable */
 } dsconv_backend_info;
 #define DSCONV_BACKEND_INFO_INIT                                                                   \
@@ -265,9 +266,8 @@ DSCONV_API dsconv_status dsconv_alloc(dsconv_context *context, size_t size, void
 DSCONV_API void dsconv_free(dsconv_context *context, void *pointer);
 
 /** Copies `size` bytes in the order of `stream`; host memory may be reused on return. */
-DSCONV_API dsconv_status dsconv_copy(dsconv_context *context, void *destination,
-                                     const void *source, size_t size, dsconv_copy_kind kind,
-                                     void *stream);
+DSCONV_API dsconv_status dsconv_copy(dsconv_context *context, void *destination, const void *source,
+                                     size_t size, dsconv_copy_kind kind, void *stream);
 
 /** Waits until the work in `stream` (cudaStream_t or hipStream_t; NULL: the default) is done and
  *  reports what failed in it. At once on a CPU. */
@@ -277,7 +277,7 @@ DSCONV_API dsconv_status dsconv_synchronize(dsconv_context *context, void *strea
 
 typedef struct dsconv_plan_params {
     size_t struct_size;
-    const char *algo; /* an algorithm by name, such as "fused"; NULL: the backend chooses */
+    const char *algo;        /* an algorithm by name, such as "fused"; NULL: the backend chooses */
     int32_t flush_denormals; /* CPU: treat subnormal numbers as zero while running; 0: keep them */
 } dsconv_plan_params;
 #define DSCONV_PLAN_PARAMS_INIT                                                                    \
@@ -297,10 +297,10 @@ typedef enum dsconv_memory { DSCONV_MEMORY_HOST = 0, DSCONV_MEMORY_DEVICE = 1 } 
 
 typedef struct dsconv_weights {
     size_t struct_size;
-    const void *w_dw;    /* [c*multiplier][r][s] */
-    const void *w_pw;    /* [k][c*multiplier] */
-    const void *bias_dw; /* [c*multiplier]; NULL exactly when problem.bias has no DSCONV_BIAS_DW */
-    const void *bias_pw; /* [k]; NULL exactly when problem.bias has no DSCONV_BIAS_PW */
+    const void *w_dw;     /* [c*multiplier][r][s] */
+    const void *w_pw;     /* [k][c*multiplier] */
+    const void *bias_dw;  /* [c*multiplier]; NULL exactly when problem.bias has no DSCONV_BIAS_DW */
+    const void *bias_pw;  /* [k]; NULL exactly when problem.bias has no DSCONV_BIAS_PW */
     dsconv_memory memory; /* where the four lie; on a CPU both mean host memory */
 } dsconv_weights;
 #define DSCONV_WEIGHTS_INIT                                                                        \
@@ -333,10 +333,10 @@ DSCONV_API dsconv_status dsconv_plan_query(const dsconv_plan *plan, dsconv_plan_
 typedef struct dsconv_run_params {
     size_t struct_size;
     const void *x;
-    void *y;              /* not x */
-    const void *residual; /* NULL exactly when the problem has none; may be y with y's strides */
-    void *mid;            /* NULL exactly when the problem does not output it */
-    void *workspace;      /* any alignment; NULL when workspace_size is 0 */
+    void *y;               /* not x */
+    const void *residual;  /* NULL exactly when the problem has none; may be y with y's strides */
+    void *mid;             /* NULL exactly when the problem does not output it */
+    void *workspace;       /* any alignment; NULL when workspace_size is 0 */
     size_t workspace_size; /* at least dsconv_plan_info.workspace_size */
     void *stream;          /* cudaStream_t or hipStream_t; ignored on a CPU */
 } dsconv_run_params;
@@ -358,10 +358,10 @@ DSCONV_API dsconv_status dsconv_run(const dsconv_plan *plan, const dsconv_run_pa
 
 typedef struct dsconv_batch_norm {
     size_t struct_size;
-    int64_t channels;   /* output channels of the stage: c*multiplier or k */
-    int64_t terms;      /* weights per output channel: r*s or c*multiplier */
-    const float *gamma; /* [channels]; NULL: ones */
-    const float *beta;  /* [channels]; NULL: zeros */
+    int64_t channels;             /* output channels of the stage: c*multiplier or k */
+    int64_t terms;                /* weights per output channel: r*s or c*multiplier */
+    const float *gamma;           /* [channels]; NULL: ones */
+    const float *beta;            /* [channels]; NULL: zeros */
     const float *mean, *variance; /* [channels] */
     float epsilon;
 } dsconv_batch_norm;
