@@ -41,22 +41,20 @@ static bool parse_number(const char *text, uint64_t *value) {
 }
 
 static bool parse_option(options *o, const char *name, const char *value) {
-    uint64_t number;
+    uint64_t count = (uint64_t)o->count;
+    bool ok = true;
     if (strcmp(name, "--cases") == 0)
         o->cases = value;
     else if (strcmp(name, "--problem") == 0)
         o->problem = value;
     else if (strcmp(name, "--fill") == 0)
-        o->fill = material_find(value);
-    else if (!parse_number(value, &number))
-        return false;
+        ok = (o->fill = material_find(value)) != MATERIAL_KINDS;
     else if (strcmp(name, "--seed") == 0)
-        o->seed = number;
-    else if (strcmp(name, "--count") == 0)
-        o->count = (long)number;
+        ok = parse_number(value, &o->seed);
     else
-        return false;
-    return o->fill != MATERIAL_KINDS;
+        ok = strcmp(name, "--count") == 0 && parse_number(value, &count);
+    o->count = (long)count;
+    return ok;
 }
 
 static bool parse_options(options *o, int argc, char **argv) {

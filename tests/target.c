@@ -25,7 +25,7 @@ int target_open(target *t, const char *backend, const char *algo) {
         params.threads = i + 1;
         const dsconv_status status = dsconv_context_create(&params, &t->contexts[i]);
         if (status != DSCONV_OK) {
-            printf("%s: %s\n", backend, dsconv_last_message());
+            printf("%s\n", dsconv_last_message());
             target_close(t);
             return status == DSCONV_ERROR_UNAVAILABLE ? EXIT_SKIP : EXIT_UNKNOWN;
         }
