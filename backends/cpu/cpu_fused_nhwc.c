@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu_fused_nhwc.h"
 #include "cpu_kernels.h"
 #include "cpu_nhwc_tiles.h"
 #include "kernels/nhwc.h"
@@ -421,18 +422,30 @@ static dsconv_status set_weights(cpu_plan *plan, const dsconv_weights *from,
     return DSCONV_OK;
 }
 
-static dsconv_status run(const cpu_plan *plan, const dsconv_run_params *params,
-                         dsconv_message *message) {
-    (void)message;
+static arguments make_arguments(const cpu_plan *plan, const dsconv_run_params *params,
+                                int threads) {
     const fused *f = plan->data;
     const dsconv_shape *shape = &plan->shape;
-    const int64_t n = shape->problem.n, threads = cpu_threads(plan);
+    const int64_t n = shape->problem.n;
     arguments a = {.plan = plan,
                    .params = params,
                    .tiling = nhwc_make_tiling(n, shape->p, shape->q, f->tile, f->pairs, threads),
                    .parts = 1};
     if (n * a.tiling.tiles < threads)
         a.parts = minimum(threads / (n * a.tiling.tiles), f->blocks);
+    return a;
+}
+
+void cpu_fused_nhwc_part(const cpu_plan *plan, const dsconv_run_params *params, int thread,
+                         int threads) {
+    const arguments a = make_arguments(plan, params, threads);
+    work(&a, thread, threads);
+}
+
+static dsconv_status run(const cpu_plan *plan, const dsconv_run_params *params,
+                         dsconv_message *message) {
+    (void)message;
+    const arguments a = make_arguments(plan, params, cpu_threads(plan));
     cpu_parallel(plan, work, &a);
     return DSCONV_OK;
 }

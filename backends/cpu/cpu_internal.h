@@ -52,7 +52,8 @@ struct cpu_algo {
                          dsconv_message *message);
 };
 
-extern const cpu_algo cpu_algo_fused_nchw, cpu_algo_fused_nhwc, cpu_algo_onednn, cpu_algo_generic;
+extern const cpu_algo cpu_algo_fused_planes, cpu_algo_fused_nchw, cpu_algo_fused_nhwc,
+    cpu_algo_onednn, cpu_algo_generic;
 
 /** Number of threads that a run of this plan starts with here and now: 1 inside a parallel region
  *  and in a forked child. */

@@ -3,6 +3,7 @@
 #define DSCONV_CPU_KERNELS_H
 
 #include "cpu_internal.h"
+#include "kernels/planes.h"
 
 struct nhwc_kernels;
 
@@ -14,6 +15,11 @@ struct cpu_kernels {
     void (*from_float)(void *destination, const float *source, int64_t count, dsconv_dtype type);
 
     const struct nhwc_kernels *nhwc;
+
+    /* fused NCHW, small planes */
+    const char *planes_name;
+    planes_in_fn *planes_in;
+    planes_out_fn *planes_out;
 
     /* fused NCHW */
     const char *nchw_name;

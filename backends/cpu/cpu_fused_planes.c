@@ -1,0 +1,195 @@
+/*
+ * Algorithm `fused` for small NCHW planes: an image is turned into pixels in the cache, goes
+ * through the NHWC kernels there, and its result is turned back into planes. The sums are those of
+ * the other fused kernels, bit for bit.
+ */
+#include <stdlib.h>
+
+#include "cpu_fused_nhwc.h"
+#include "cpu_kernels.h"
+#include "kernels/planes.h"
+
+/* Bytes of an image and its result, as floats, up to which they stay in the cache; and columns
+ * from which the NCHW kernels fill their vectors well. */
+static const int64_t most_bytes = 3 * 1024 * 1024;
+static const int64_t most_pixels = 28 * 28;
+
+typedef struct planes {
+    cpu_plan pixels; /* one image in NHWC, fp32 */
+    epilogue out;    /* what is left to do after it */
+    int64_t x_pitch, y_pitch;
+    size_t x_size, y_size; /* bytes, of a multiple of 256 */
+} planes;
+
+typedef struct arguments {
+    const cpu_plan *plan;
+    const dsconv_run_params *params;
+} arguments;
+
+static int64_t round_up(int64_t a, int64_t multiple) {
+    return (a + multiple - 1) / multiple * multiple;
+}
+
+static size_t image_size(int64_t pixels, int64_t pitch) {
+    return (size_t)round_up(pixels * pitch * (int64_t)sizeof(float), 256);
+}
+
+static bool dense_planes(const int64_t strides[4], int64_t w) {
+    return strides[3] == 1 && strides[2] == w;
+}
+
+static const char *refuse(const cpu_context *context, const dsconv_shape *shape) {
+    (void)context;
+    const dsconv_problem *p = &shape->problem;
+    if (p->layout != DSCONV_NCHW)
+        return "layout nhwc";
+    if (p->h > most_pixels || p->w > most_pixels || p->h * p->w > most_pixels ||
+        shape->p * shape->q > most_pixels ||
+        (double)p->h * (double)p->w * (double)p->c + (double)(shape->p * shape->q) * (double)p->k >
+            (double)most_bytes / sizeof(float))
+        return "planes too large to turn in the cache";
+    if (!dense_planes(p->x_strides, p->w) || !dense_planes(p->y_strides, shape->q) ||
+        (p->residual && !dense_planes(p->residual_strides, shape->q)))
+        return "planes with gaps";
+    if (p->output_mid)
+        return "output of mid";
+    if (p->residual == DSCONV_RESIDUAL_BEFORE_ACT && p->act_out.kind != DSCONV_ACT_NONE)
+        return "a residual before an activation";
+    return NULL;
+}
+
+static void fill_strides(int64_t strides[4], int64_t w, int64_t pitch) {
+    strides[0] = 0;
+    strides[1] = 1;
+    strides[2] = w * pitch;
+    strides[3] = pitch;
+}
+
+static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
+    const dsconv_problem *p = &plan->shape.problem;
+    planes *f = plan->data = calloc(1, sizeof *f);
+    if (!f)
+        return cpu_out_of_memory(message);
+    f->pixels = *plan;
+    f->pixels.data = NULL;
+    dsconv_problem *inner = &f->pixels.shape.problem;
+    f->x_pitch = round_up(p->c, 16);
+    f->y_pitch = round_up(p->k, 16);
+    inner->n = 1;
+    inner->layout = DSCONV_NHWC;
+    inner->dtype = DSCONV_F32;
+    inner->residual = DSCONV_RESIDUAL_NONE;
+    fill_strides(inner->x_strides, p->w, f->x_pitch);
+    fill_strides(inner->y_strides, plan->shape.q, f->y_pitch);
+    f->out = (epilogue){p->dtype, p->residual, {DSCONV_ACT_NONE, 0.0F}};
+    f->x_size = image_size(p->h * p->w, f->x_pitch);
+    f->y_size = image_size(plan->shape.p * plan->shape.q, f->y_pitch);
+    const dsconv_status status = cpu_algo_fused_nhwc.create(&f->pixels, message);
+    plan->kernel = plan->kernels->planes_name;
+    plan->workspace_size =
+        (size_t)plan->threads * (f->x_size + f->y_size) + f->pixels.workspace_size;
+    return status;
+}
+
+static void destroy(cpu_plan *plan) {
+    planes *f = plan->data;
+    if (f)
+        cpu_algo_fused_nhwc.destroy(&f->pixels);
+    free(f);
+}
+
+/* A copy in fp32, in *next and moving it on; NULL stays NULL. */
+static const void *as_floats(const void *from, int64_t count, dsconv_dtype dtype, float **next) {
+    if (!from)
+        return NULL;
+    float *to = *next;
+    cpu_to_float(to, from, count, dtype);
+    *next += count;
+    return to;
+}
+
+static dsconv_status set_weights(cpu_plan *plan, const dsconv_weights *from,
+                                 dsconv_message *message) {
+    const dsconv_problem *p = &plan->shape.problem;
+    const int64_t mid = plan->shape.mid_channels, taps = p->r * p->s;
+    planes *f = plan->data;
+    if (p->dtype == DSCONV_F32)
+        return cpu_algo_fused_nhwc.set_weights(&f->pixels, from, message);
+    float *floats = cpu_alloc(mid * (taps + p->k + 1) + p->k, sizeof(float)), *next = floats;
+    if (!floats)
+        return cpu_out_of_memory(message);
+    dsconv_weights wide = *from;
+    wide.w_dw = as_floats(from->w_dw, mid * taps, p->dtype, &next);
+    wide.w_pw = as_floats(from->w_pw, mid * p->k, p->dtype, &next);
+    wide.bias_dw = as_floats(from->bias_dw, mid, p->dtype, &next);
+    wide.bias_pw = as_floats(from->bias_pw, p->k, p->dtype, &next);
+    const dsconv_status status = cpu_algo_fused_nhwc.set_weights(&f->pixels, &wide, message);
+    free(floats);
+    return status;
+}
+
+/* One image by a team, or by one thread with memory of its own. */
+static void image(const arguments *a, int64_t n, char *memory, void *tiles, int thread,
+                  int threads) {
+    const planes *f = a->plan->data;
+    const cpu_kernels *k = a->plan->kernels;
+    const dsconv_problem *p = &a->plan->shape.problem;
+    const int64_t size = p->dtype == DSCONV_F32 ? 4 : 2;
+    float *x = (float *)(void *)memory, *y = (float *)(void *)(memory + f->x_size);
+    const dsconv_run_params inner = {.x = x, .y = y, .workspace = tiles};
+    int64_t begin, end;
+    cpu_share(f->x_pitch / 16, thread, threads, &begin, &end);
+    if (begin < end)
+        k->planes_in((const char *)a->params->x + n * p->x_strides[0] * size, p->dtype,
+                     p->x_strides[1], 16 * begin, end * 16 < p->c ? end * 16 : p->c, p->h * p->w, x,
+                     f->x_pitch);
+    if (threads > 1)
+        cpu_barrier();
+    cpu_fused_nhwc_part(&f->pixels, &inner, thread, threads);
+    if (threads > 1)
+        cpu_barrier();
+    cpu_share(f->y_pitch / 16, thread, threads, &begin, &end);
+    if (begin < end)
+        k->planes_out(&f->out, y, f->y_pitch, 16 * begin, end * 16 < p->k ? end * 16 : p->k,
+                      a->plan->shape.p * a->plan->shape.q,
+                      p->residual
+                          ? (const char *)a->params->residual + n * p->residual_strides[0] * size
+                          : NULL,
+                      p->residual_strides[1], (char *)a->params->y + n * p->y_strides[0] * size,
+                      p->y_strides[1]);
+}
+
+static void work(const void *opaque, int thread, int threads) {
+    const arguments *a = opaque;
+    const planes *f = a->plan->data;
+    const int64_t n = a->plan->shape.problem.n;
+    const size_t each = f->x_size + f->y_size, tiles = f->pixels.workspace_size;
+    char *memory = a->params->workspace;
+    char *own = memory + tiles + (size_t)thread * each;
+    int64_t begin = 0, end = n - n % threads;
+    cpu_share(end, thread, threads, &begin, &end);
+    for (int64_t i = begin; i < end; i++)
+        image(a, i, own, memory + tiles / (size_t)a->plan->threads * (size_t)thread, 0, 1);
+    /* The images that are left are everybody's, in the first thread's memory. */
+    for (int64_t i = n - n % threads; i < n; i++) {
+        cpu_barrier();
+        image(a, i, memory + tiles, memory, thread, threads);
+    }
+}
+
+static dsconv_status run(const cpu_plan *plan, const dsconv_run_params *params,
+                         dsconv_message *message) {
+    (void)message;
+    const arguments a = {plan, params};
+    cpu_parallel(plan, work, &a);
+    return DSCONV_OK;
+}
+
+const cpu_algo cpu_algo_fused_planes = {
+    .name = "fused",
+    .refuse = refuse,
+    .create = create,
+    .destroy = destroy,
+    .set_weights = set_weights,
+    .run = run,
+};
