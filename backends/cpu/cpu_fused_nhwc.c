@@ -1,7 +1,8 @@
 /*
  * Algorithm `fused` for NHWC. A tile is a run of output pixels of one image; its mid lies in the
- * L2 cache, pixel by pixel, and while the pointwise stage works through one tile, the depthwise
- * stage of the next one is done in steps between its micro-kernels.
+ * L2 cache, pixel by pixel. While the pointwise stage works through a tile, the input of the next
+ * one is fetched. Doing the depthwise stage in steps between micro-kernels instead was slower: it
+ * drives the pointwise weights out of the L1 cache.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,11 +14,12 @@
 #include "kernels/nhwc.h"
 
 enum {
-    TILE_BYTES = 256 << 10,
+    TILE_BYTES = 384 << 10,
+    BLOCK_BYTES = 256 << 10, /* of weights that all pixels of a tile are multiplied with */
+    LARGE = 4 << 20,         /* bytes of x */
     LINE_BYTES = 64,
-    LINE = 16,        /* floats per cache line */
-    STEP_COLUMNS = 8, /* depthwise work between two micro-kernels */
-    MIN_TILE = 24     /* pixels */
+    LINE = 16,    /* floats per cache line */
+    MIN_TILE = 24 /* pixels */
 };
 
 typedef struct fused {
@@ -25,6 +27,7 @@ typedef struct fused {
     nhwc_dw dw;
     nhwc_dw_fn *depthwise;
     bool pairs; /* rows in pairs share depthwise input */
+    bool large; /* x comes from memory rather than from a cache */
     epilogue act_mid, copy_mid, out;
     bool mid_pass, direct; /* act_mid is a pass of its own; y is stored by the micro-kernel */
     float lo, hi;          /* bounds of y when direct */
@@ -48,10 +51,17 @@ typedef struct item {
     nhwc_tile tile;
     int64_t pixels;
     float *mid;
-    int64_t p, q, done; /* where the depthwise stage goes on, and the pixels it has done */
-    int64_t fetch_row, fetch_byte; /* of the next step's new input, up to where it was asked for */
-    int rows;                      /* of the next step */
+    int64_t p, row, byte; /* output row, new input row of it, and place there to fetch next */
 } item;
+
+/* In assembly: GCC takes a function that only prefetches for one without effect. */
+static void prefetch(const char *p) {
+#ifdef CPU_X86
+    __asm__ volatile("prefetcht0 %0" : : "m"(*p));
+#else
+    __builtin_prefetch(p);
+#endif
+}
 
 static int64_t round_up(int64_t a, int64_t multiple) {
     return (a + multiple - 1) / multiple * multiple;
@@ -75,13 +85,9 @@ static int64_t block_begin(const fused *f, int64_t block) {
     return v > 0 && v == f->vectors - 1 ? v - 1 : v;
 }
 
-/* Two rows if both run over the same columns. */
-static int step_rows(const fused *f, const item *t) {
-    return f->pairs && t->p + 1 < t->tile.p1 &&
-                   nhwc_row_begin(&t->tile, t->p) == nhwc_row_begin(&t->tile, t->p + 1) &&
-                   nhwc_row_end(&t->tile, t->p) == nhwc_row_end(&t->tile, t->p + 1)
-               ? 2
-               : 1;
+/* Bytes of x from an output column to the next. */
+static int64_t pixel_bytes(const fused *f) {
+    return f->dw.stride_w * f->dw.x_pixel * (f->dw.dtype == DSCONV_F32 ? 4 : 2);
 }
 
 static item make_item(const arguments *a, int64_t index, float *mid) {
@@ -93,8 +99,7 @@ static item make_item(const arguments *a, int64_t index, float *mid) {
     cpu_share(f->blocks, (int)part, (int)a->parts, &t.b0, &t.b1);
     t.pixels = nhwc_tile_pixels(&t.tile);
     t.p = t.tile.p0;
-    t.q = t.tile.q0;
-    t.rows = step_rows(f, &t);
+    t.byte = t.tile.q0 * pixel_bytes(f);
     return t;
 }
 
@@ -113,33 +118,6 @@ static void finish_mid(const arguments *a, const item *t, int64_t p, int64_t q0,
             to += size * (t->n * strides[0] + p * strides[2] + q * strides[3]);
             f->kernels->epilogue_row(&f->copy_mid, mid, NULL, to, channels);
         }
-    }
-}
-
-/* The next step of the depthwise stage. */
-static void step(const arguments *a, item *t) {
-    const fused *f = a->plan->data;
-    const dsconv_problem *pb = &a->plan->shape.problem;
-    const int64_t size = pb->dtype == DSCONV_F32 ? 4 : 2;
-    const char *image = (const char *)a->params->x + size * t->n * pb->x_strides[0];
-    const int64_t row_end = nhwc_row_end(&t->tile, t->p);
-    const int64_t q1 = minimum(t->q + STEP_COLUMNS, row_end);
-    const int64_t first = nhwc_tile_pixel(&t->tile, t->p, t->q);
-    const int64_t next_row = nhwc_tile_pixel(&t->tile, t->p + 1, t->q) - first;
-    f->depthwise(&f->dw, image, t->p, t->rows, t->q, q1, t->mid + first * f->dw.pitch,
-                 next_row * f->dw.pitch);
-    if (f->mid_pass || pb->output_mid)
-        for (int i = 0; i < t->rows; i++)
-            finish_mid(a, t, t->p + i, t->q, q1);
-    t->done += t->rows * (q1 - t->q);
-    t->fetch_row = t->fetch_byte = 0;
-    t->q = q1;
-    if (q1 < row_end)
-        return;
-    t->p += t->rows;
-    if (t->p < t->tile.p1) {
-        t->q = nhwc_row_begin(&t->tile, t->p);
-        t->rows = step_rows(f, t);
     }
 }
 
@@ -175,48 +153,52 @@ static void pointwise(const arguments *a, const item *t, const nhwc_pw *pw, int6
     }
 }
 
-/* Bytes of a row of x that a step brings in. */
-static int64_t step_bytes(const fused *f) {
-    const int64_t size = f->dw.dtype == DSCONV_F32 ? 4 : 2;
-    return STEP_COLUMNS * f->dw.stride_w * f->dw.x_pixel * size;
-}
-
-/* Asks for the next `lines` cache lines of the input rows that are new to the next step. */
+/* Asks for the next `lines` cache lines of the input rows that are new to a tile. */
 static void fetch(const arguments *a, item *t, int64_t lines) {
     const nhwc_dw *d = &((const fused *)a->plan->data)->dw;
-    const int64_t size = d->dtype == DSCONV_F32 ? 4 : 2, row = size * d->x_row;
-    const int64_t rows = t->rows * d->stride_h;
-    const int64_t first = t->p * d->stride_h - d->pad_top + (d->r - 1) * d->dil_h - d->stride_h + 1;
-    const int64_t column = size * t->q * d->stride_w * d->x_pixel;
-    const int64_t end = minimum(column + step_bytes(a->plan->data), size * d->w * d->x_pixel);
+    const int64_t size = d->dtype == DSCONV_F32 ? 4 : 2;
+    const int64_t step = pixel_bytes(a->plan->data);
     const char *image = a->params->x;
     image += size * t->n * a->plan->shape.problem.x_strides[0];
-    while (lines > 0 && t->fetch_row < rows) {
-        const int64_t y = first + t->fetch_row;
-        if (y >= 0 && y < d->h && column + t->fetch_byte < end) {
-            __builtin_prefetch(image + y * row + column + t->fetch_byte);
-            t->fetch_byte += LINE_BYTES;
-            lines--;
-        } else {
-            t->fetch_row++;
-            t->fetch_byte = 0;
-        }
+    while (lines > 0 && t->p < t->tile.p1) {
+        const int64_t y =
+            t->p * d->stride_h - d->pad_top + (d->r - 1) * d->dil_h + 1 - d->stride_h + t->row;
+        const int64_t end = minimum(nhwc_row_end(&t->tile, t->p) * step, size * d->w * d->x_pixel);
+        if (y >= 0 && y < d->h)
+            for (; lines > 0 && t->byte < end; lines--, t->byte += LINE_BYTES)
+                prefetch(image + y * size * d->x_row + t->byte);
+        if (lines == 0)
+            return;
+        t->row = (t->row + 1) % d->stride_h;
+        t->p += t->row == 0;
+        t->byte = nhwc_row_begin(&t->tile, t->p) * step;
     }
 }
 
-/* Depthwise work of `next`, in proportion to the share done / total of the present item. */
-static void advance(const arguments *a, item *next, int64_t done, int64_t total) {
-    while (next->done < next->pixels && next->done * total < next->pixels * done)
-        step(a, next);
+/* The depthwise stage of an item. */
+static void item_depthwise(const arguments *a, const item *t) {
+    const fused *f = a->plan->data;
+    const dsconv_problem *pb = &a->plan->shape.problem;
+    const int64_t size = pb->dtype == DSCONV_F32 ? 4 : 2;
+    const char *image = (const char *)a->params->x + size * t->n * pb->x_strides[0];
+    int rows;
+    for (int64_t p = t->tile.p0; p < t->tile.p1; p += rows) {
+        const int64_t q0 = nhwc_row_begin(&t->tile, p), q1 = nhwc_row_end(&t->tile, p);
+        const int64_t first = nhwc_tile_pixel(&t->tile, p, q0);
+        const int64_t next_row = nhwc_tile_pixel(&t->tile, p + 1, q0) - first;
+        rows = f->pairs && p + 1 < t->tile.p1 && nhwc_row_begin(&t->tile, p + 1) == q0 &&
+                       nhwc_row_end(&t->tile, p + 1) == q1
+                   ? 2
+                   : 1;
+        f->depthwise(&f->dw, image, p, rows, q0, q1, t->mid + first * f->dw.pitch,
+                     next_row * f->dw.pitch);
+        if (f->mid_pass || pb->output_mid)
+            for (int i = 0; i < rows; i++)
+                finish_mid(a, t, p + i, q0, q1);
+    }
 }
 
-/* Lines to fetch after a micro-kernel that does `work` of the `total` of an item. */
-static int64_t lines_per_kernel(const fused *f, const item *next, int64_t total, int64_t work) {
-    const int64_t bytes = step_bytes(f) * f->dw.stride_h * next->pixels / STEP_COLUMNS;
-    return bytes * work / (total * LINE_BYTES) + 2;
-}
-
-/* The pointwise stage of an item, and meanwhile the depthwise stage of the next one. */
+/* The pointwise stage of an item, while the input of the next one is fetched. */
 static void item_pointwise(const arguments *a, const item *t, item *next) {
     const fused *f = a->plan->data;
     const dsconv_problem *pb = &a->plan->shape.problem;
@@ -228,18 +210,18 @@ static void item_pointwise(const arguments *a, const item *t, item *next) {
     const bool joined =
         !tile->cut && sy[2] == tile->q * sy[3] && (!pb->residual || sr[2] == tile->q * sr[3]);
     const int64_t total = t->pixels * (block_begin(f, t->b1) - block_begin(f, t->b0));
+    const int64_t bytes = next && f->large ? next->pixels * pixel_bytes(f) * f->dw.stride_h : 0;
     nhwc_pw pw = {.mid_channels = channels,
                   .pitch = f->dw.pitch,
                   .dtype = f->direct ? pb->dtype : DSCONV_F32,
                   .clamp = f->direct && pb->act_out.kind != DSCONV_ACT_NONE,
                   .lo = f->lo,
                   .hi = f->hi};
-    int64_t done = 0;
     for (int64_t b = t->b0; b < t->b1; b++) {
         const int64_t v = block_begin(f, b);
         const int vectors = (int)(block_begin(f, b + 1) - v);
         const int most = k->pixels[vectors - 1];
-        const int64_t lines = next ? lines_per_kernel(f, next, total, most * vectors) : 0;
+        const int64_t lines = bytes ? bytes * most * vectors / (total * LINE_BYTES) + 1 : 0;
         pw.weights = f->weights_pw + v * k->vector_length * channels;
         pw.bias = f->bias_pw + v * k->vector_length;
         pw.last = (int)minimum(k->vector_length, pb->k - (v + vectors - 1) * k->vector_length);
@@ -250,11 +232,8 @@ static void item_pointwise(const arguments *a, const item *t, item *next) {
                 const int count = (int)((end - q) / kernels);
                 pointwise(a, t, &pw, p, q, count, v, vectors);
                 q += count;
-                done += (int64_t)count * vectors;
-                if (next) {
-                    advance(a, next, done, total);
+                if (lines)
                     fetch(a, next, lines);
-                }
             }
         }
     }
@@ -263,19 +242,18 @@ static void item_pointwise(const arguments *a, const item *t, item *next) {
 static void work(const void *opaque, int thread, int threads) {
     const arguments *a = opaque;
     const fused *f = a->plan->data;
-    const int64_t size = f->tile_max * f->dw.pitch;
-    float *mid = (float *)a->params->workspace + 2 * thread * size;
+    float *mid = (float *)a->params->workspace + thread * f->tile_max * f->dw.pitch;
     int64_t index, last;
     cpu_share(a->plan->shape.problem.n * a->tiling.tiles * a->parts, thread, threads, &index,
               &last);
     if (index == last)
         return;
     item items[2] = {make_item(a, index, mid)};
-    advance(a, &items[0], 1, 1);
     for (int even = 0; index < last; even = !even) {
         item *next = &items[!even];
         if (++index < last)
-            *next = make_item(a, index, mid + !even * size);
+            *next = make_item(a, index, mid);
+        item_depthwise(a, &items[even]);
         item_pointwise(a, &items[even], index < last ? next : NULL);
     }
 }
@@ -338,6 +316,7 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
         return cpu_out_of_memory(message);
     f->kernels = plan->kernels->nhwc;
     set_depthwise(f, shape);
+    f->large = pb->n * pb->x_strides[0] >= LARGE / (pb->dtype == DSCONV_F32 ? 4 : 2);
     f->out = (epilogue){pb->dtype, pb->residual, pb->act_out};
     const epilogue as_float = {DSCONV_F32, pb->residual, pb->act_out};
     f->direct = epilogue_clamp(&as_float, &f->lo, &f->hi);
@@ -345,7 +324,7 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     f->block_vectors = f->kernels->max_vectors;
     /* Weights that leave the cache between uses are better read slowly, by kernels of more pixels.
      */
-    if (f->block_vectors * vl * shape->mid_channels * (int64_t)sizeof(float) > TILE_BYTES)
+    if (f->block_vectors * vl * shape->mid_channels * (int64_t)sizeof(float) > BLOCK_BYTES)
         f->block_vectors = 2;
     f->blocks = ceil_div(f->vectors, f->block_vectors);
     f->tile = maximum(TILE_BYTES / (int64_t)sizeof(float) / f->dw.pitch, MIN_TILE);
@@ -368,7 +347,7 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     f->dw.expand = f->expand;
     plan->kernel = plan->kernels->isa;
     plan->workspace_size =
-        (size_t)plan->threads * 2 * sizeof(float) * (size_t)(f->tile_max * f->dw.pitch);
+        (size_t)plan->threads * sizeof(float) * (size_t)(f->tile_max * f->dw.pitch);
     return DSCONV_OK;
 }
 
