@@ -16,7 +16,7 @@
 enum {
     TILE_BYTES = 384 << 10,
     BLOCK_BYTES = 256 << 10, /* of weights that all pixels of a tile are multiplied with */
-    LARGE = 4 << 20,         /* bytes of x */
+    LARGE = 16 << 20,        /* bytes of x */
     LINE_BYTES = 64,
     LINE = 16,    /* floats per cache line */
     MIN_TILE = 24 /* pixels */
