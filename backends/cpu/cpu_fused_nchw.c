@@ -7,7 +7,7 @@
 #include "kernels/nchw.h"
 
 /* Bytes of D that one thread works on: a part of the second-level cache. */
-static const int64_t d_target = 288 * 1024;
+static const int64_t d_target = 512 * 1024;
 
 /* Per-thread memory beyond which a problem is better left to `generic`. */
 static const int64_t memory_limit = 32 * 1024 * 1024;

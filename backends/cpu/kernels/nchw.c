@@ -10,7 +10,7 @@
 
 /* Panels that share a block of weights while it is in L1; also the run of pixels that is stored
  * to one channel before the next. */
-enum { GROUP = 4 };
+enum { GROUP = 8 };
 
 static nchw_tile tile_at(const nchw_plan *plan, int64_t index) {
     nchw_tile tile;
