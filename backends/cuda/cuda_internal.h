@@ -9,4 +9,24 @@ extern const gpu_algo cuda_algo_fused;
 /* An entry of the driver as of `version`, or NULL. The module is not linked to the driver. */
 void *cuda_driver_entry(const char *name, unsigned version);
 
+/* Variants of the Hopper kernels by arithmetic: the storage types, then f32 with TF32 products. */
+enum { CUDA_F32_TF32 = 3, CUDA_VARIANTS };
+
+/* The kernel of sm90_rows.h for a plan; NULL where it does not apply. */
+typedef struct cuda_rows {
+    const struct cuda_rows_variant *variant;
+    void *encode; /* of tensor maps: the driver's */
+    int64_t blocks;
+    int bands, band_rows, batch;
+} cuda_rows;
+
+bool cuda_rows_applicable(const dsconv_shape *shape);
+gpuError_t cuda_rows_prepare(const gpu_context *context, const gpu_plan *plan, int variant,
+                             cuda_rows *rows);
+const char *cuda_rows_name(const cuda_rows *rows);
+
+/* Whether the tensors' addresses suit the kernel; if so *error is that of the launch. */
+bool cuda_rows_launch(const cuda_rows *rows, const gpu_conv *conv, gpuStream_t stream,
+                      gpuError_t *error);
+
 #endif

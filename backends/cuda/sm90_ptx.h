@@ -38,9 +38,9 @@ __device__ __forceinline__ void barrier_wait(uint64_t *b, int phase) {
                  : "memory");
 }
 
-/* Threads of one warpgroup; barrier 0 is __syncthreads(). */
-__device__ __forceinline__ void warpgroup_sync(int id) {
-    asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory");
+/* COUNT threads of the block; barrier 0 is __syncthreads(). */
+template <int COUNT> __device__ __forceinline__ void threads_sync(int id) {
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(COUNT) : "memory");
 }
 
 /* ---- registers of a warpgroup ---- */

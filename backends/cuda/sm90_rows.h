@@ -18,10 +18,7 @@
 #define DSCONV_CUDA_SM90_ROWS_H
 
 #include "../gpu/gpu_conv.h"
-#include "../gpu/gpu_value.h"
-#include "sm90_ptx.h"
-
-enum { SM90_PIXELS = 64, SM90_CHANNELS = 64, SM90_OUTPUTS = 128 };
+#include "sm90_mma.h"
 
 struct sm90_rows_args {
     CUtensorMap x, y;
@@ -40,22 +37,17 @@ __device__ __forceinline__ float sm90_clamp(float v, float low, float high) {
     return v;
 }
 
-template <class Type, bool SplitMid, bool SplitWeights, int Chunk, int Groups, int Ring, int Tiles,
-          int Stages>
-struct sm90_rows_config {
-    typedef Type T;
-    typedef typename Type::raw raw;
-    static constexpr bool SPLIT_MID = SplitMid, SPLIT_WEIGHTS = SplitWeights;
-    static constexpr int CHUNK = Chunk;   /* steps of 8 channels summed by the tensor cores */
+template <class Numerics, int Groups, int Ring, int Tiles, int Stages>
+struct sm90_rows_config : Numerics {
+    typedef typename Numerics::T T;
+    typedef typename T::raw raw;
+    using Numerics::TILE_BYTES;
     static constexpr int GROUPS = Groups; /* depthwise warpgroups */
     static constexpr int RING = Ring, TILES = Tiles, STAGES = Stages;
     static constexpr int VECTOR = 16 / sizeof(raw); /* elements per access */
     static constexpr int MARGIN = VECTOR;           /* columns in the ring left of the strip */
     static constexpr int ROW = sizeof(raw) == 4 ? 76 : 88; /* columns in the ring */
     static constexpr int ROW_BYTES = SM90_CHANNELS * ROW * (int)sizeof(raw);
-    static constexpr int LEAD = 1040;                      /* between core matrices */
-    static constexpr int PLANE = SM90_CHANNELS / 4 * LEAD; /* bytes of a tile's plane */
-    static constexpr int TILE_BYTES = PLANE * (SPLIT_MID ? 2 : 1);
     static constexpr int STAGE_BYTES = 64 * SM90_PIXELS * (int)sizeof(raw);
     static constexpr int THREADS = 128 * (3 + GROUPS);
     static constexpr int SEGMENT = SM90_PIXELS / (2 * GROUPS); /* pixels of a depthwise warp */
@@ -67,17 +59,6 @@ struct sm90_rows_config {
         uint64_t row_full[RING], row_empty[RING], tile_full[TILES], tile_empty[TILES];
         int tile_huge[TILES][4 * GROUPS]; /* by warp: a value that cannot be split */
     };
-};
-
-/* Place in a ring of SIZE with the phase of its barriers. */
-template <int SIZE> struct sm90_place {
-    int slot = 0, phase = 0;
-    __device__ __forceinline__ void advance() {
-        if (++slot == SIZE) {
-            slot = 0;
-            phase ^= 1;
-        }
-    }
 };
 
 /* What one block does: image n, output rows first .. first + rows - 1, columns from x0. */
@@ -121,19 +102,8 @@ template <class Config> struct sm90_depthwise {
     float *tile;
     bool huge;
 
-    /* Float offset in a tile of the column that pixel x of the strip has. */
-    static __device__ constexpr int column(int x) {
-        return (x / 16 * 2 + x % 4 / 2) * 32 + (x / 4 % 4 * 2 + x % 2) * 4;
-    }
-
     __device__ __forceinline__ void put(int x, float v) {
-        v = sm90_clamp(v, low, high);
-        float high_part = round_tf32(v);
-        tile[column(x)] = high_part;
-        if (Config::SPLIT_MID) {
-            tile[Config::PLANE / 4 + column(x)] = round_tf32(v - high_part);
-            huge |= !(fabsf(v) < 1.0e38F);
-        }
+        sm90_put<Config>(tile + sm90_column(x), sm90_clamp(v, low, high), huge);
     }
 
     struct alignas(16) vector {
@@ -214,7 +184,7 @@ __device__ void sm90_depthwise_warp(const sm90_rows_args &a, const sm90_strip &s
     dw.low = a.mid_low;
     dw.high = a.mid_high;
     const int in_ring = channel * Config::ROW + Config::MARGIN + x;
-    const int in_tile = channel / 4 * (Config::LEAD / 4) + channel % 4 + x * 4;
+    const int in_tile = sm90_channel<Config>(channel) + x * 4;
 
     sm90_place<Config::RING> at[3];
     at[1].advance();
@@ -255,105 +225,24 @@ __device__ void sm90_depthwise_warp(const sm90_rows_args &a, const sm90_strip &s
     }
 }
 
-/* An MMA warpgroup: 64 output channels. A thread has rows k and k + 8 of the sums and of every 16
- * pixels four neighbours: d[8 * u + {0, 1, 4, 5}] of row k, d[8 * u + {2, 3, 6, 7}] of k + 8. */
-template <class Config> struct sm90_mma {
-    uint32_t high[8][4], low[8][4]; /* weights, by step of 8 channels */
-    float d[32];
-
-    __device__ __forceinline__ void load(const sm90_rows_args &a, int k, int lane) {
+/* Puts a thread's sums into the staging buffer [output][pixel]; `to`: its first output. */
+template <class Config>
+__device__ __forceinline__ void sm90_stage(const float (&d)[32], typename Config::raw *to, int lane,
+                                           const float *bias, float low, float high) {
+    typedef typename Config::T T;
 #pragma unroll
-        for (int step = 0; step < 8; step++)
+    for (int u = 0; u < 4; u++)
 #pragma unroll
-            for (int e = 0; e < 4; e++) {
-                int output = k + e % 2 * 8, channel = step * 8 + lane % 4 + e / 2 * 4;
-                float w = output < a.outputs && channel < a.channels
-                              ? a.weights.pw[(int64_t)channel * a.outputs + output]
-                              : 0.0F;
-                float rounded = round_tf32(w);
-                high[step][e] = __float_as_uint(rounded);
-                if (Config::SPLIT_WEIGHTS)
-                    low[step][e] = __float_as_uint(round_tf32(w - rounded));
-            }
-    }
-
-    static constexpr int STEP = 2 * Config::LEAD >> 4, LOW = Config::PLANE >> 4;
-
-    /* Sums of steps first .. first + COUNT - 1, the small products first. */
-    template <int COUNT>
-    __device__ __forceinline__ void steps(float (&e)[32], uint64_t b, int first) {
-        wgmma_fence();
+        for (int half = 0; half < 2; half++) {
+            gpu_quad<T> quad;
 #pragma unroll
-        for (int i = first; i < first + COUNT; i++) {
-            uint64_t at = b + (uint64_t)(i * STEP);
-            int add = i > first;
-            if (Config::SPLIT_WEIGHTS) {
-                wgmma_tf32(e, low[i], at, add);
-                add = 1;
+            for (int i = 0; i < 4; i++) {
+                float v = d[8 * u + 2 * half + i % 2 + i / 2 * 4] + bias[half];
+                quad.v[i] = T::store(sm90_clamp(v, low, high));
             }
-            if (Config::SPLIT_MID) {
-                wgmma_tf32(e, high[i], at + LOW, add);
-                add = 1;
-            }
-            wgmma_tf32(e, high[i], at, add);
+            *(gpu_quad<T> *)(to + half * 8 * SM90_PIXELS + u * 16 + lane % 4 * 4) = quad;
         }
-        wgmma_finish();
-    }
-
-    __device__ __forceinline__ void multiply(uint64_t b) {
-        if constexpr (Config::CHUNK == 8) {
-            steps<8>(d, b, 0);
-        } else {
-            float e[32];
-#pragma unroll
-            for (int first = 0; first < 8; first += Config::CHUNK) {
-                steps<Config::CHUNK>(e, b, first);
-#pragma unroll
-                for (int i = 0; i < 32; i++)
-                    d[i] = first == 0 ? e[i] : d[i] + e[i];
-            }
-        }
-    }
-
-    /* The same in fp32, for tiles with values that splitting would turn into NaN. */
-    __device__ __forceinline__ void multiply_unsplit(const sm90_rows_args &a, const float *tile,
-                                                     int k, int lane) {
-#pragma unroll
-        for (int i = 0; i < 32; i++)
-            d[i] = 0.0F;
-#pragma unroll 1
-        for (int channel = 0; channel < a.channels; channel++) {
-            const float *weights = a.weights.pw + (int64_t)channel * a.outputs;
-            const float *mid = tile + channel / 4 * (Config::LEAD / 4) + channel % 4 + lane % 4 * 8;
-            float w0 = k < a.outputs ? weights[k] : 0.0F;
-            float w1 = k + 8 < a.outputs ? weights[k + 8] : 0.0F;
-#pragma unroll
-            for (int i = 0; i < 32; i++) {
-                const float *at = mid + i / 4 * 32 + i % 2 * 4;
-                float rest = at[Config::PLANE / 4];
-                float v = rest == rest ? at[0] + rest : at[0];
-                d[i] = fmaf(v, i % 4 < 2 ? w0 : w1, d[i]);
-            }
-        }
-    }
-
-    __device__ __forceinline__ void stage(typename Config::raw *to, int lane, const float *bias,
-                                          float low_bound, float high_bound) const {
-        typedef typename Config::T T;
-#pragma unroll
-        for (int u = 0; u < 4; u++)
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                gpu_quad<T> quad;
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    float v = d[8 * u + 2 * half + i % 2 + i / 2 * 4] + bias[half];
-                    quad.v[i] = T::store(sm90_clamp(v, low_bound, high_bound));
-                }
-                *(gpu_quad<T> *)(to + half * 8 * SM90_PIXELS + u * 16 + lane % 4 * 4) = quad;
-            }
-    }
-};
+}
 
 template <class Config>
 __device__ void sm90_mma_group(const sm90_rows_args &a, const sm90_strip &strip,
@@ -364,7 +253,7 @@ __device__ void sm90_mma_group(const sm90_rows_args &a, const sm90_strip &strip,
     const int k = strip.output + group * 64 + row_in_group;
     const bool leader = warp == 0 && lane == 0;
     sm90_mma<Config> mma;
-    mma.load(a, k, lane);
+    mma.load(a.weights.pw, a.channels, a.outputs, 0, k, lane);
     const float bias[2] = {k < a.outputs ? a.weights.bias_pw[k] : 0.0F,
                            k + 8 < a.outputs ? a.weights.bias_pw[k + 8] : 0.0F};
     const uint64_t tiles = matrix_descriptor(shared_address(s.tile), Config::LEAD, 128);
@@ -379,9 +268,10 @@ __device__ void sm90_mma_group(const sm90_rows_args &a, const sm90_strip &strip,
             for (int w = 0; w < 4 * Config::GROUPS; w++)
                 split = split && !s.tile_huge[tile.slot][w];
         if (!Config::SPLIT_MID || split)
-            mma.multiply(tiles + (uint64_t)(tile.slot * Config::TILE_BYTES >> 4));
+            mma.multiply(tiles + (uint64_t)(tile.slot * Config::TILE_BYTES >> 4), true);
         else if constexpr (Config::SPLIT_MID)
-            mma.multiply_unsplit(a, (const float *)s.tile[tile.slot], k, lane);
+            mma.multiply_unsplit(a.weights.pw, a.channels, a.outputs, 0,
+                                 (const float *)s.tile[tile.slot], k, lane, true);
         __syncwarp();
         if (lane == 0)
             barrier_arrive(&s.tile_empty[tile.slot]);
@@ -389,25 +279,18 @@ __device__ void sm90_mma_group(const sm90_rows_args &a, const sm90_strip &strip,
 
         if (leader)
             tensor_store_wait<Config::STAGES - 1>();
-        warpgroup_sync(1 + group);
+        threads_sync<128>(1 + group);
         char *stage = s.stage[group][row % Config::STAGES];
-        mma.stage((raw *)stage + row_in_group * SM90_PIXELS, lane, bias, a.out_low, a.out_high);
+        sm90_stage<Config>(mma.d, (raw *)stage + row_in_group * SM90_PIXELS, lane, bias, a.out_low,
+                           a.out_high);
         fence_async();
-        warpgroup_sync(1 + group);
+        threads_sync<128>(1 + group);
         if (leader)
             tensor_store(&a.y, stage, strip.x0, strip.first + row, strip.output + group * 64,
                          strip.n);
     }
     if (leader)
         tensor_store_wait<0>(); /* shared memory must outlive them */
-}
-
-/* Whether the block meets weights that are not finite. */
-__device__ inline bool sm90_all_finite(const float *values, int64_t count) {
-    bool finite = true;
-    for (int64_t i = threadIdx.x; i < count; i += blockDim.x)
-        finite = finite && fabsf(values[i]) < 3.4e38F;
-    return __syncthreads_and(finite);
 }
 
 template <class Config>
@@ -427,8 +310,8 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
         }
         barrier_init_done();
     }
-    const bool taps_finite = sm90_all_finite(a.weights.dw, a.channels * 9);
-    const bool weights_finite = sm90_all_finite(a.weights.pw, (int64_t)a.channels * a.outputs);
+    const bool taps_finite = !a.weights.not_finite[0], weights_finite = !a.weights.not_finite[1];
+    __syncthreads();
 
     /* Uniform in a warp, as the compiler must see. */
     const int group = __shfl_sync(~0U, (int)threadIdx.x / 128, 0);

@@ -14,7 +14,7 @@ static const gpu_algo *choose(const gpu_context *context, const dsconv_shape *sh
         const char *refused = (*algo)->refuse(context, shape);
         if (refused)
             *reason = refused;
-        else if (name || !(*algo)->prefer || (*algo)->prefer(shape))
+        else
             return *algo;
     }
     return NULL;
@@ -72,28 +72,25 @@ static void describe(const dsconv_shape *shape, gpu_plan *plan) {
     conv->channels_last = pb->layout == DSCONV_NHWC;
 }
 
+/* The weights share one allocation, whose address is that of the first. */
 static gpuError_t allocate_weights(gpu_plan *plan) {
     gpu_weights *w = &plan->conv.weights;
-    const struct {
-        float **pointer;
-        size_t count;
-    } parts[] = {{&w->dw, plan->tap_count},
-                 {&w->pw, plan->pointwise_count},
-                 {&w->bias_dw, (size_t)plan->conv.mid_channels},
-                 {&w->bias_pw, (size_t)plan->conv.k}};
-    gpuError_t error = gpuSuccess;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts && error == gpuSuccess; i++)
-        error = gpuMalloc((void **)parts[i].pointer, parts[i].count * sizeof(float));
-    return error;
+    const size_t mid = (size_t)plan->conv.mid_channels, k = (size_t)plan->conv.k;
+    gpuError_t error =
+        gpuMalloc((void **)&w->dw, (plan->tap_count + plan->pointwise_count + mid + k + 2) * 4);
+    if (error != gpuSuccess)
+        return error;
+    w->pw = w->dw + plan->tap_count;
+    w->bias_dw = w->pw + plan->pointwise_count;
+    w->bias_pw = w->bias_dw + mid;
+    w->not_finite = (int *)(w->bias_pw + k);
+    return gpuSuccess;
 }
 
 void gpu_plan_destroy(void *handle, void *opaque) {
     gpu_plan *plan = (gpu_plan *)opaque;
-    gpu_weights *w = &plan->conv.weights;
-    float *const parts[] = {w->dw, w->pw, w->bias_dw, w->bias_pw};
-    for (float *part : parts)
-        if (part)
-            gpu_release(handle, part);
+    if (plan->conv.weights.dw)
+        gpu_release(handle, plan->conv.weights.dw);
     free(plan);
 }
 
@@ -107,12 +104,12 @@ dsconv_status gpu_plan_create(void *handle, const dsconv_shape *shape,
     if (!plan)
         return gpu_fail(message, DSCONV_ERROR_OUT_OF_MEMORY, "out of host memory");
     plan->algo = choose(context, shape, params->algo, &reason);
+    plan->kernel = plan->algo->name;
     describe(shape, plan);
     gpuError_t error = gpu_enter(context, &previous);
     if (error == gpuSuccess) {
-        error = gpu_portable_prepare(context, plan);
-        if (error == gpuSuccess && plan->conv.pixels > 0)
-            error = plan->algo->prepare(context, plan);
+        if (plan->conv.pixels > 0)
+            error = plan->algo->prepare(context, shape, plan);
         if (error == gpuSuccess)
             error = allocate_weights(plan);
         gpu_leave(context, previous);

@@ -8,10 +8,11 @@
 
 /* Packed weights, always fp32; biases are zero where the problem has none. */
 struct gpu_weights {
-    float *dw;      /* [mid][r * s] */
-    float *pw;      /* [mid][k]: transposed */
-    float *bias_dw; /* [mid] */
-    float *bias_pw; /* [k] */
+    float *dw;       /* [mid][r * s] */
+    float *pw;       /* [mid][k]: transposed */
+    float *bias_dw;  /* [mid] */
+    float *bias_pw;  /* [k] */
+    int *not_finite; /* [2]: whether dw, whether pw holds an Inf or NaN */
 };
 
 struct gpu_strides {

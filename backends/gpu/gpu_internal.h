@@ -20,23 +20,13 @@ typedef struct gpu_algo {
     const char *name;
     /* Why it cannot do the problem, or NULL if it can. */
     const char *(*refuse)(const gpu_context *context, const dsconv_shape *shape);
-    /* Whether auto should take it; depends neither on n nor on the device's load. NULL: always. */
-    bool (*prefer)(const dsconv_shape *shape);
     /* Chooses and loads the kernels; fills plan->kernel, plan->uses_tf32 and plan->data. */
-    gpuError_t (*prepare)(const gpu_context *context, gpu_plan *plan);
+    gpuError_t (*prepare)(const gpu_context *context, const dsconv_shape *shape, gpu_plan *plan);
     /* Enqueues one launch. `conv` is the plan's with the pointers of this run. */
     gpuError_t (*launch)(const gpu_plan *plan, const gpu_conv *conv, gpuStream_t stream);
 } gpu_algo;
 
-/* The portable kernel for a plan. */
-typedef struct gpu_portable {
-    const char *name;
-    void (*kernel)(gpu_conv);
-    int64_t blocks;
-    int threads;
-} gpu_portable;
-
-enum { GPU_PLAN_DATA_SIZE = 64 };
+enum { GPU_PLAN_DATA_SIZE = 96 };
 
 struct gpu_plan {
     const gpu_algo *algo;
@@ -44,8 +34,7 @@ struct gpu_plan {
     int uses_tf32;
     dsconv_dtype dtype;
     dsconv_math math;
-    gpu_conv conv;         /* without the pointers that a run brings */
-    gpu_portable portable; /* for what only a run shows, such as pointers too little aligned */
+    gpu_conv conv;                             /* without the pointers that a run brings */
     size_t tap_count, pointwise_count;         /* elements of w_dw and w_pw */
     alignas(16) char data[GPU_PLAN_DATA_SIZE]; /* the algorithm's own */
 };
@@ -69,8 +58,6 @@ void gpu_leave(const gpu_context *context, int previous);
 /* ---- shared ---- */
 
 extern const gpu_algo gpu_algo_portable;
-gpuError_t gpu_portable_prepare(const gpu_context *context, gpu_plan *plan);
-gpuError_t gpu_portable_launch(const gpu_plan *plan, const gpu_conv *conv, gpuStream_t stream);
 
 dsconv_status gpu_fail(dsconv_message *message, dsconv_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

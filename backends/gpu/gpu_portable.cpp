@@ -5,11 +5,11 @@
 
 typedef void (*portable_kernel)(gpu_conv);
 
-typedef gpu_tile_size<128, 128, 8, 8> large_tile;
+typedef gpu_tile_size<64, 128, 4, 8> wide_tile;
 typedef gpu_tile_size<128, 64, 8, 4> narrow_tile;
 typedef gpu_tile_size<32, 64, 4, 4> small_tile;
 
-/* Largest first. */
+/* In the order of preference, the one for small problems last. */
 static const struct tile {
     const char *name;
     int pixels, outputs, threads;
@@ -22,18 +22,25 @@ static const struct tile {
             gpu_portable_kernel<gpu_bf16, 0, size>, gpu_portable_kernel<gpu_bf16, 3, size>         \
         }                                                                                          \
     }
-    {"portable_128x128", TILE(large_tile)},
+    {"portable_64x128", TILE(wide_tile)},
     {"portable_128x64", TILE(narrow_tile)},
     {"portable_32x64", TILE(small_tile)},
 #undef TILE
 };
 enum { TILES = sizeof tiles / sizeof *tiles };
 
+typedef struct portable_data {
+    portable_kernel kernel;
+    int64_t blocks;
+    int threads;
+} portable_data;
+static_assert(sizeof(portable_data) <= GPU_PLAN_DATA_SIZE, "plan data");
+
 static int64_t blocks(const tile *t, int64_t pixels, int64_t outputs) {
     return ((pixels - 1) / t->pixels + 1) * ((outputs - 1) / t->outputs + 1);
 }
 
-/* The largest tile that still gives every compute unit two blocks and wastes few outputs. */
+/* The first tile that still gives every compute unit two blocks and wastes few outputs. */
 static const tile *choose_tile(const gpu_context *context, const gpu_conv *conv) {
     for (const tile *t = tiles; t < tiles + TILES - 1; t++)
         if (blocks(t, conv->pixels, conv->k) >= 2 * context->compute_units &&
@@ -54,27 +61,21 @@ static const char *refuse(const gpu_context *context, const dsconv_shape *shape)
     return NULL;
 }
 
-gpuError_t gpu_portable_prepare(const gpu_context *context, gpu_plan *plan) {
-    gpu_portable *portable = &plan->portable;
+static gpuError_t prepare(const gpu_context *context, const dsconv_shape *shape, gpu_plan *plan) {
+    (void)shape;
+    portable_data *data = (portable_data *)plan->data;
     const gpu_conv *conv = &plan->conv;
-    const tile *t = conv->pixels ? choose_tile(context, conv) : tiles;
-    portable->name = t->name;
-    portable->kernel = t->kernels[plan->dtype][conv->r == 3 && conv->s == 3];
-    portable->blocks = conv->pixels ? blocks(t, conv->pixels, conv->k) : 0;
-    portable->threads = t->threads;
-    return gpu_prepare(portable->kernel);
+    const tile *t = choose_tile(context, conv);
+    plan->kernel = t->name;
+    data->kernel = t->kernels[plan->dtype][conv->r == 3 && conv->s == 3];
+    data->blocks = blocks(t, conv->pixels, conv->k);
+    data->threads = t->threads;
+    return gpu_prepare(data->kernel);
 }
 
-gpuError_t gpu_portable_launch(const gpu_plan *plan, const gpu_conv *conv, gpuStream_t stream) {
-    const gpu_portable *portable = &plan->portable;
-    return gpu_launch(portable->kernel, portable->blocks, portable->threads, stream, *conv);
+static gpuError_t launch(const gpu_plan *plan, const gpu_conv *conv, gpuStream_t stream) {
+    const portable_data *data = (const portable_data *)plan->data;
+    return gpu_launch(data->kernel, data->blocks, data->threads, stream, *conv);
 }
 
-/* gpu_portable_prepare() has done everything. */
-static gpuError_t prepare(const gpu_context *context, gpu_plan *plan) {
-    (void)context;
-    plan->kernel = plan->portable.name;
-    return gpuSuccess;
-}
-
-const gpu_algo gpu_algo_portable = {"portable", refuse, NULL, prepare, gpu_portable_launch};
+const gpu_algo gpu_algo_portable = {"portable", refuse, prepare, launch};

@@ -20,6 +20,13 @@
 #include <hip/hip_fp16.h>
 #include <hip/hip_runtime.h>
 
+__device__ inline uint16_t gpu_float_to_bf16(float value) {
+    uint32_t bits = __float_as_uint(value);
+    if (value != value)
+        return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
 #define gpuDeviceGetAttribute         hipDeviceGetAttribute
 #define gpuDeviceProp                 hipDeviceProp_t
 #define gpuDeviceSynchronize          hipDeviceSynchronize
@@ -52,8 +59,13 @@
 
 #else
 
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+
+__device__ inline uint16_t gpu_float_to_bf16(float value) {
+    return __bfloat16_as_ushort(__float2bfloat16_rn(value));
+}
 
 #define gpuDeviceGetAttribute         cudaDeviceGetAttribute
 #define gpuDeviceProp                 cudaDeviceProp

@@ -30,10 +30,7 @@ struct gpu_bf16 {
         return __uint_as_float((uint32_t)v << 16);
     }
     static __device__ raw store(float v) {
-        uint32_t bits = __float_as_uint(v);
-        if (v != v)
-            return (raw)(bits >> 16 | 0x40);
-        return (raw)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+        return gpu_float_to_bf16(v);
     }
 };
 

@@ -6,14 +6,19 @@ struct gpu_pack {
     const void *from; /* [rows][columns], NULL: zeros */
     float *to;        /* [columns][rows] */
     int64_t rows, columns;
+    int *not_finite; /* NULL, or set to 1 for an Inf or NaN */
 };
 
 enum { PACK_THREADS = 256 };
 
 template <class T> static __global__ void pack_kernel(gpu_pack a) {
     int64_t i = (int64_t)blockIdx.x * PACK_THREADS + threadIdx.x;
-    if (i < a.rows * a.columns)
-        a.to[i] = a.from ? gpu_load<T>(a.from, i % a.rows * a.columns + i / a.rows) : 0.0F;
+    if (i >= a.rows * a.columns)
+        return;
+    float value = a.from ? gpu_load<T>(a.from, i % a.rows * a.columns + i / a.rows) : 0.0F;
+    a.to[i] = value;
+    if (a.not_finite && !(fabsf(value) <= 3.40282347e38F))
+        *a.not_finite = 1;
 }
 
 static gpuError_t pack(dsconv_dtype dtype, const gpu_pack *part) {
@@ -26,15 +31,18 @@ static gpuError_t pack(dsconv_dtype dtype, const gpu_pack *part) {
 gpuError_t gpu_pack_weights(const gpu_plan *plan, const dsconv_weights *weights) {
     const gpu_conv *conv = &plan->conv;
     const int64_t taps = (int64_t)conv->r * conv->s;
+    int *const flags = conv->weights.not_finite;
     gpu_pack parts[] = {
-        {weights->w_dw, conv->weights.dw, 1, conv->mid_channels * taps},
-        {weights->w_pw, conv->weights.pw, conv->k, conv->mid_channels},
-        {weights->bias_dw, conv->weights.bias_dw, 1, conv->mid_channels},
-        {weights->bias_pw, conv->weights.bias_pw, 1, conv->k},
+        {weights->w_dw, conv->weights.dw, 1, conv->mid_channels * taps, flags},
+        {weights->w_pw, conv->weights.pw, conv->k, conv->mid_channels, flags + 1},
+        {weights->bias_dw, conv->weights.bias_dw, 1, conv->mid_channels, NULL},
+        {weights->bias_pw, conv->weights.bias_pw, 1, conv->k, NULL},
     };
     const size_t element = plan->dtype == DSCONV_F32 ? 4 : 2;
     void *copies[4] = {NULL, NULL, NULL, NULL};
     gpuError_t error = gpuDeviceSynchronize(); /* for what still writes the caller's weights */
+    if (error == gpuSuccess)
+        error = gpuMemsetAsync(flags, 0, 2 * sizeof *flags, 0);
     for (int i = 0; i < 4 && error == gpuSuccess; i++) {
         size_t size = (size_t)(parts[i].rows * parts[i].columns) * element;
         if (weights->memory == DSCONV_MEMORY_HOST && parts[i].from) {

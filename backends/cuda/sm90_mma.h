@@ -1,0 +1,164 @@
+/*
+ * The pointwise stage of the Hopper kernels: a tile of 64 pixels x 64 channels in shared memory,
+ * as wgmma's operand B, times weights in registers, as operand A.
+ *
+ * The tile holds values rounded to TF32 and, for exact math, a second plane with what rounding took
+ * away. Core matrices of 8 pixels x 4 channels lie 1,040 bytes apart along the channels, so that
+ * neither stage meets bank conflicts. Pixels are dealt to columns so that a thread ends with four
+ * neighbours. Sums of exact math start from zero every CHUNK steps and are added in fp32, since the
+ * tensor cores truncate as they accumulate. All kernels add in the same order: they agree bit for
+ * bit.
+ */
+#ifndef DSCONV_CUDA_SM90_MMA_H
+#define DSCONV_CUDA_SM90_MMA_H
+
+#include "../gpu/gpu_value.h"
+#include "sm90_ptx.h"
+
+enum { SM90_PIXELS = 64, SM90_CHANNELS = 64, SM90_OUTPUTS = 128 };
+
+/* Chunk: steps of 8 channels summed by the tensor cores, of the 8 in a tile. */
+template <class Type, bool SplitMid, bool SplitWeights, int Chunk> struct sm90_numerics {
+    typedef Type T;
+    static constexpr bool SPLIT_MID = SplitMid, SPLIT_WEIGHTS = SplitWeights;
+    static constexpr int CHUNK = Chunk;
+    static constexpr int LEAD = 1040;
+    static constexpr int PLANE = SM90_CHANNELS / 4 * LEAD;
+    static constexpr int TILE_BYTES = PLANE * (SPLIT_MID ? 2 : 1);
+};
+
+/* Strict math splits both operands in f32; 16-bit weights are exact in TF32 as they are, and their
+ * outputs' rounding hides that of the sums. */
+typedef sm90_numerics<gpu_f32, true, true, 2> sm90_f32_strict;
+typedef sm90_numerics<gpu_f32, false, false, 8> sm90_f32_tf32;
+typedef sm90_numerics<gpu_f16, true, false, 8> sm90_f16_strict;
+typedef sm90_numerics<gpu_bf16, true, false, 8> sm90_bf16_strict;
+
+/* Offsets, in floats, of a pixel and of a channel in a tile. */
+__device__ __forceinline__ constexpr int sm90_column(int pixel) {
+    return (pixel / 16 * 2 + pixel % 4 / 2) * 32 + (pixel / 4 % 4 * 2 + pixel % 2) * 4;
+}
+
+template <class Config> __device__ __forceinline__ constexpr int sm90_channel(int channel) {
+    return channel / 4 * (Config::LEAD / 4) + channel % 4;
+}
+
+/* Writes a value; sets `huge` for one that splitting would turn into NaN. */
+template <class Config> __device__ __forceinline__ void sm90_put(float *at, float v, bool &huge) {
+    float high = round_tf32(v);
+    at[0] = high;
+    if (Config::SPLIT_MID) {
+        at[Config::PLANE / 4] = round_tf32(v - high);
+        huge |= !(fabsf(v) < 1.0e38F);
+    }
+}
+
+/* Place in a ring of SIZE with the phase of its barriers. */
+template <int SIZE> struct sm90_place {
+    int slot = 0, phase = 0;
+    __device__ __forceinline__ void advance() {
+        if (++slot == SIZE) {
+            slot = 0;
+            phase ^= 1;
+        }
+    }
+};
+
+/* An MMA warpgroup: 64 output channels. A thread has rows k and k + 8 of the sums and of every 16
+ * pixels four neighbours: d[8 * u + {0, 1, 4, 5}] of row k, d[8 * u + {2, 3, 6, 7}] of k + 8. */
+template <class Config> struct sm90_mma {
+    float w[8][4]; /* weights, by step of 8 channels; already rounded unless they are split */
+    float d[32];
+
+    /* Weights of channels first .. first + 63, zero beyond `channels` and `outputs`. */
+    template <class Extent>
+    __device__ __forceinline__ void load(const float *pw, Extent channels, Extent outputs,
+                                         Extent first, Extent k, int lane) {
+#pragma unroll
+        for (int step = 0; step < 8; step++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                Extent output = k + e % 2 * 8, channel = first + step * 8 + lane % 4 + e / 2 * 4;
+                float v = output < outputs && channel < channels
+                              ? pw[(int64_t)channel * outputs + output]
+                              : 0.0F;
+                w[step][e] = Config::SPLIT_WEIGHTS ? v : round_tf32(v);
+            }
+    }
+
+    static constexpr int STEP = 2 * Config::LEAD >> 4, LOW = Config::PLANE >> 4;
+
+    /* Sums of steps first .. first + COUNT - 1, the small products first. */
+    template <int COUNT>
+    __device__ __forceinline__ void steps(float (&e)[32], uint64_t b, int first, bool restart) {
+        uint32_t high[COUNT][4], low[COUNT][4];
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                float v = w[first + i][j], rounded = Config::SPLIT_WEIGHTS ? round_tf32(v) : v;
+                high[i][j] = __float_as_uint(rounded);
+                low[i][j] = __float_as_uint(round_tf32(v - rounded));
+            }
+        wgmma_fence();
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            uint64_t at = b + (uint64_t)((first + i) * STEP);
+            int add = i > 0 || !restart;
+            if (Config::SPLIT_WEIGHTS) {
+                wgmma_tf32(e, low[i], at, add);
+                add = 1;
+            }
+            if (Config::SPLIT_MID) {
+                wgmma_tf32(e, high[i], at + LOW, add);
+                add = 1;
+            }
+            wgmma_tf32(e, high[i], at, add);
+        }
+        wgmma_finish();
+    }
+
+    /* d = or, unless restart, += the tile's product. */
+    __device__ __forceinline__ void multiply(uint64_t b, bool restart) {
+        if constexpr (Config::CHUNK == 8) {
+            steps<8>(d, b, 0, restart);
+        } else {
+            float e[32];
+#pragma unroll
+            for (int first = 0; first < 8; first += Config::CHUNK) {
+                steps<Config::CHUNK>(e, b, first, true);
+#pragma unroll
+                for (int i = 0; i < 32; i++)
+                    d[i] = first == 0 && restart ? e[i] : d[i] + e[i];
+            }
+        }
+    }
+
+    /* The same in fp32, for tiles with values that splitting would turn into NaN. */
+    template <class Extent>
+    __device__ __forceinline__ void
+    multiply_unsplit(const float *pw, Extent channels, Extent outputs, Extent first,
+                     const float *tile, Extent k, int lane, bool restart) {
+#pragma unroll
+        for (int i = 0; i < 32; i++)
+            d[i] = restart ? 0.0F : d[i];
+        const int count =
+            channels - first < SM90_CHANNELS ? (int)(channels - first) : SM90_CHANNELS;
+#pragma unroll 1
+        for (int channel = 0; channel < count; channel++) {
+            const float *weights = pw + (int64_t)(first + channel) * outputs;
+            const float *mid = tile + sm90_channel<Config>(channel) + lane % 4 * 8;
+            float w0 = k < outputs ? weights[k] : 0.0F;
+            float w1 = k + 8 < outputs ? weights[k + 8] : 0.0F;
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                const float *at = mid + i / 4 * 32 + i % 2 * 4;
+                float rest = at[Config::PLANE / 4];
+                float v = rest == rest ? at[0] + rest : at[0];
+                d[i] = fmaf(v, i % 4 < 2 ? w0 : w1, d[i]);
+            }
+        }
+    }
+};
+
+#endif

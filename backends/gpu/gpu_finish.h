@@ -1,0 +1,67 @@
+/* The end of the pointwise stage: residual, activation, store. */
+#ifndef DSCONV_GPU_FINISH_H
+#define DSCONV_GPU_FINISH_H
+
+#include "gpu_activation.h"
+#include "gpu_conv.h"
+#include "gpu_value.h"
+
+/* Where each pixel's outputs lie. In shared memory. */
+template <int PIXELS> struct gpu_outputs { int64_t y[PIXELS], residual[PIXELS]; };
+
+/* Of the pixels from `first` on; those beyond the last one repeat it. */
+template <int PIXELS>
+__device__ void gpu_locate_outputs(const gpu_conv &a, gpu_outputs<PIXELS> &outputs, int64_t first,
+                                   int thread, int threads) {
+    for (int i = thread; i < PIXELS; i += threads) {
+        int64_t pixel = first + i < a.pixels ? first + i : a.pixels - 1;
+        int64_t row = pixel / a.q, q = pixel % a.q, n = row / a.p, p = row % a.p;
+        outputs.y[i] = n * a.ys.n + p * a.ys.h + q * a.ys.w;
+        outputs.residual[i] = n * a.rs.n + p * a.rs.h + q * a.rs.w;
+    }
+}
+
+template <class T>
+__device__ inline float gpu_finish(const gpu_conv &a, float sum, int64_t residual_index) {
+    float residual = 0.0F;
+    if (a.residual_kind != DSCONV_RESIDUAL_NONE)
+        residual = gpu_load<T>(a.residual, residual_index);
+    if (a.residual_kind == DSCONV_RESIDUAL_BEFORE_ACT)
+        sum += residual;
+    sum = gpu_activate_small(a.act_out, sum);
+    return a.residual_kind == DSCONV_RESIDUAL_AFTER_ACT ? sum + residual : sum;
+}
+
+/* Finishes four neighbours, channels or else pixels, of which `valid` exist, and stores them, in
+ * one access where they are neighbours in memory too. Residuals are read first: they may be y's
+ * own. */
+template <class T, int PIXELS>
+__device__ inline void gpu_finish_quad(const gpu_conv &a, const gpu_outputs<PIXELS> &outputs,
+                                       const float *sum, int pixel, int64_t output, int valid,
+                                       bool channels) {
+    int64_t y[4];
+    float value[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int at = channels ? pixel : pixel + i;
+        const int64_t channel = channels ? output + i : output;
+        y[i] = outputs.y[at] + channel * a.ys.c;
+        if (i < valid)
+            value[i] = gpu_finish<T>(a, sum[i], outputs.residual[at] + channel * a.rs.c);
+    }
+    if (valid >= 4 && y[1] == y[0] + 1 && y[2] == y[0] + 2 && y[3] == y[0] + 3 &&
+        gpu_quad_aligned<T>(a.y, y[0])) {
+        gpu_quad<T> quad;
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            quad.v[i] = T::store(value[i]);
+        *(gpu_quad<T> *)((typename T::raw *)a.y + y[0]) = quad;
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        if (i < valid)
+            gpu_store<T>(a.y, y[i], value[i]);
+}
+
+#endif
