@@ -43,13 +43,21 @@ template <class Config> __device__ __forceinline__ constexpr int sm90_channel(in
     return channel / 4 * (Config::LEAD / 4) + channel % 4;
 }
 
-/* Writes a value; sets `huge` for one that splitting would turn into NaN. */
-template <class Config> __device__ __forceinline__ void sm90_put(float *at, float v, bool &huge) {
+/* Whether v may be split in two that TF32 holds: not so close to the largest number that rounding
+ * could reach Inf, nor so small that what the second part gives, with weights of at least 2^-40,
+ * could be subnormal, which wgmma drops. */
+__device__ __forceinline__ bool sm90_splits(float v) {
+    const uint32_t bits = __float_as_uint(v) & 0x7fffffff;
+    return bits == 0 || bits - 0x21800000 < 0x7e967699 - 0x21800000; /* 2^-60 ... 1e38 */
+}
+
+/* Writes a value; sets `odd` for one that must not be split. */
+template <class Config> __device__ __forceinline__ void sm90_put(float *at, float v, bool &odd) {
     float high = round_tf32(v);
     at[0] = high;
     if (Config::SPLIT_MID) {
         at[Config::PLANE / 4] = round_tf32(v - high);
-        huge |= !(fabsf(v) < 1.0e38F);
+        odd |= !sm90_splits(v);
     }
 }
 
@@ -134,7 +142,7 @@ template <class Config> struct sm90_mma {
         }
     }
 
-    /* The same in fp32, for tiles with values that splitting would turn into NaN. */
+    /* The same in fp32, for tiles with values that must not be split. */
     template <class Extent>
     __device__ __forceinline__ void
     multiply_unsplit(const float *pw, Extent channels, Extent outputs, Extent first,

@@ -57,7 +57,7 @@ struct sm90_rows_config : Numerics {
         alignas(128) char tile[TILES][TILE_BYTES];
         alignas(128) char stage[2][STAGES][STAGE_BYTES];
         uint64_t row_full[RING], row_empty[RING], tile_full[TILES], tile_empty[TILES];
-        int tile_huge[TILES][4 * GROUPS]; /* by warp: a value that cannot be split */
+        int tile_odd[TILES][4 * GROUPS]; /* by warp: a value must not be split */
     };
 };
 
@@ -100,10 +100,10 @@ template <class Config> struct sm90_depthwise {
     float w[9], bias, low, high;
     const raw *row[3]; /* this lane's channel, at the segment's first pixel */
     float *tile;
-    bool huge;
+    bool odd;
 
     __device__ __forceinline__ void put(int x, float v) {
-        sm90_put<Config>(tile + sm90_column(x), sm90_clamp(v, low, high), huge);
+        sm90_put<Config>(tile + sm90_column(x), sm90_clamp(v, low, high), odd);
     }
 
     struct alignas(16) vector {
@@ -202,15 +202,15 @@ __device__ void sm90_depthwise_warp(const sm90_rows_args &a, const sm90_strip &s
         for (int r = 0; r < 3; r++)
             dw.row[r] = (const raw *)s.ring[at[r].slot] + in_ring;
         dw.tile = (float *)s.tile[tile.slot] + in_tile;
-        dw.huge = false;
+        dw.odd = false;
         if (finite)
             dw.segment();
         else
             dw.segment_tested(a, strip.x0 + x, strip.first + row - a.pad_top);
         if (Config::SPLIT_MID) {
-            bool huge = __any_sync(~0U, dw.huge);
+            bool odd = __any_sync(~0U, dw.odd);
             if (lane == 0)
-                s.tile_huge[tile.slot][warp] = huge;
+                s.tile_odd[tile.slot][warp] = odd;
         }
         fence_async();
         __syncwarp();
@@ -246,7 +246,7 @@ __device__ __forceinline__ void sm90_stage(const float (&d)[32], typename Config
 
 template <class Config>
 __device__ void sm90_mma_group(const sm90_rows_args &a, const sm90_strip &strip,
-                               typename Config::shared &s, int group, bool finite) {
+                               typename Config::shared &s, int group, bool weights_split) {
     typedef typename Config::raw raw;
     const int warp = (int)threadIdx.x / 32 % 4, lane = (int)threadIdx.x % 32;
     const int row_in_group = warp * 16 + lane / 4;
@@ -262,11 +262,11 @@ __device__ void sm90_mma_group(const sm90_rows_args &a, const sm90_strip &strip,
     for (int row = 0; row < strip.rows; row++) {
         barrier_wait(&s.tile_full[tile.slot], tile.phase);
         __syncwarp();
-        bool split = finite;
+        bool split = weights_split;
         if constexpr (Config::SPLIT_MID)
 #pragma unroll
             for (int w = 0; w < 4 * Config::GROUPS; w++)
-                split = split && !s.tile_huge[tile.slot][w];
+                split = split && !s.tile_odd[tile.slot][w];
         if (!Config::SPLIT_MID || split)
             mma.multiply(tiles + (uint64_t)(tile.slot * Config::TILE_BYTES >> 4), true);
         else if constexpr (Config::SPLIT_MID)
@@ -310,7 +310,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
         }
         barrier_init_done();
     }
-    const bool taps_finite = !a.weights.not_finite[0], weights_finite = !a.weights.not_finite[1];
+    const bool taps_finite = !a.weights.extreme[0], weights_split = !a.weights.extreme[1];
     __syncthreads();
 
     /* Uniform in a warp, as the compiler must see. */
@@ -324,7 +324,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
         sm90_depthwise_warp<Config>(a, strip, s, taps_finite);
     } else {
         registers_take<Config::GROUPS == 2 ? 152 : 192>();
-        sm90_mma_group<Config>(a, strip, s, group - 1 - Config::GROUPS, weights_finite);
+        sm90_mma_group<Config>(a, strip, s, group - 1 - Config::GROUPS, weights_split);
     }
 }
 

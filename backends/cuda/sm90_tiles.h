@@ -30,7 +30,7 @@ template <class Numerics, int Window> struct sm90_tiles_config : Numerics {
         uint64_t tile_full[TILES], tile_empty[TILES];
         gpu_windows<SM90_PIXELS> windows;
         gpu_outputs<SM90_PIXELS> outputs;
-        int tile_huge[TILES][WARPS];        /* by warp: a value that cannot be split */
+        int tile_odd[TILES][WARPS];         /* by warp: a value must not be split */
         alignas(16) float sums[SM90_STAGE]; /* finished tile on its way out */
     };
 };
@@ -76,17 +76,17 @@ __device__ void sm90_tiles_depthwise(const gpu_conv &a, typename Config::shared 
             barrier_wait(&s.tile_empty[tile.slot], tile.phase ^ 1);
             __syncwarp();
             float *to = (float *)s.tile[tile.slot];
-            bool huge = false;
+            bool odd = false;
             gpu_depthwise<typename Config::T, Config::WINDOW, SM90_CHANNELS,
                           Config::DEPTHWISE_THREADS>(
                 a, s.windows, thread, first, count, walk.pixels(a), write_mid,
                 [&](int channel, int pixel, float value) {
                     sm90_put<Config>(to + sm90_channel<Config>(channel) + sm90_column(pixel), value,
-                                     huge);
+                                     odd);
                 });
-            huge = __any_sync(~0U, huge);
+            odd = __any_sync(~0U, odd);
             if (lane == 0)
-                s.tile_huge[tile.slot][warp] = huge;
+                s.tile_odd[tile.slot][warp] = odd;
             fence_async();
             __syncwarp();
             if (lane == 0)
@@ -138,7 +138,7 @@ template <class Config>
 __device__ void sm90_tiles_multiply(const gpu_conv &a, typename Config::shared &s, int group) {
     const int thread = (int)threadIdx.x - Config::DEPTHWISE_THREADS, lane = thread % 32;
     const int row = group * 64 + thread % 128 / 32 * 16 + lane / 4;
-    const bool finite = !a.weights.not_finite[1];
+    const bool weights_split = !a.weights.extreme[1];
     const uint64_t tiles = matrix_descriptor(shared_address(s.tile), Config::LEAD, 128);
     sm90_mma<Config> mma;
     sm90_place<Config::TILES> tile;
@@ -149,10 +149,10 @@ __device__ void sm90_tiles_multiply(const gpu_conv &a, typename Config::shared &
             mma.load(a.weights.pw, a.mid_channels, a.k, first, k, lane);
             barrier_wait(&s.tile_full[tile.slot], tile.phase);
             __syncwarp();
-            bool split = finite;
+            bool split = weights_split;
 #pragma unroll
             for (int w = 0; w < Config::WARPS; w++)
-                split = split && !s.tile_huge[tile.slot][w];
+                split = split && !s.tile_odd[tile.slot][w];
             if (!Config::SPLIT_MID || split)
                 mma.multiply(tiles + (uint64_t)(tile.slot * Config::TILE_BYTES >> 4), first == 0);
             else if constexpr (Config::SPLIT_MID)

@@ -83,7 +83,7 @@ static gpuError_t allocate_weights(gpu_plan *plan) {
     w->pw = w->dw + plan->tap_count;
     w->bias_dw = w->pw + plan->pointwise_count;
     w->bias_pw = w->bias_dw + mid;
-    w->not_finite = (int *)(w->bias_pw + k);
+    w->extreme = (int *)(w->bias_pw + k);
     return gpuSuccess;
 }
 

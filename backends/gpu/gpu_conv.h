@@ -8,11 +8,12 @@
 
 /* Packed weights, always fp32; biases are zero where the problem has none. */
 struct gpu_weights {
-    float *dw;       /* [mid][r * s] */
-    float *pw;       /* [mid][k]: transposed */
-    float *bias_dw;  /* [mid] */
-    float *bias_pw;  /* [k] */
-    int *not_finite; /* [2]: whether dw, whether pw holds an Inf or NaN */
+    float *dw;      /* [mid][r * s] */
+    float *pw;      /* [mid][k]: transposed */
+    float *bias_dw; /* [mid] */
+    float *bias_pw; /* [k] */
+    int *extreme;   /* [2]: whether dw holds an Inf or NaN; whether pw holds one or a number, other
+                       than 0, outside 2^-40 ... 1e38 */
 };
 
 struct gpu_strides {

@@ -3,38 +3,52 @@
 #define DSCONV_GPU_DEPTHWISE_H
 
 #include "gpu_activation.h"
-#include "gpu_conv.h"
+#include "gpu_pixel.h"
 #include "gpu_value.h"
 
-/* Where each pixel's window lies: its first tap, which may be outside the image, and the taps that
- * are inside. In shared memory. */
+/* Where each pixel's window lies: its first tap, which may be outside the image, and which taps are
+ * inside. In shared memory. */
 template <int PIXELS> struct gpu_windows {
     int64_t x[PIXELS], mid[PIXELS];
+    int64_t safe[PIXELS]; /* from the first tap to one inside; to x's first element for none */
     int r_begin[PIXELS], r_end[PIXELS], s_begin[PIXELS], s_end[PIXELS];
+    int run[PIXELS / 4]; /* four windows side by side, each one tap from the next */
 };
 
 /* The smallest tap, at most `taps`, that lies at or beyond `bound`. */
 __device__ inline int gpu_first_tap(int64_t origin, int64_t bound, int64_t dilation, int taps) {
     if (origin >= bound)
         return 0;
-    int64_t tap = (bound - origin + dilation - 1) / dilation;
+    int64_t distance = bound - origin;
+    int64_t tap = dilation == 1 ? distance : (distance - 1) / dilation + 1;
     return tap < taps ? (int)tap : taps;
 }
 
-/* Of the pixels from `first` on; those beyond the last one repeat it. */
+/* Of the pixels from `first` on. */
 template <int PIXELS>
 __device__ void gpu_locate_windows(const gpu_conv &a, gpu_windows<PIXELS> &windows, int64_t first,
                                    int thread, int threads) {
     for (int i = thread; i < PIXELS; i += threads) {
-        int64_t pixel = first + i < a.pixels ? first + i : a.pixels - 1;
-        int64_t row = pixel / a.q, q = pixel % a.q, n = row / a.p, p = row % a.p;
-        int64_t top = p * a.stride_h - a.pad_top, left = q * a.stride_w - a.pad_left;
-        windows.x[i] = n * a.xs.n + top * a.xs.h + left * a.xs.w;
-        windows.mid[i] = n * a.ms.n + p * a.ms.h + q * a.ms.w;
-        windows.r_begin[i] = gpu_first_tap(top, 0, a.dil_h, a.r);
-        windows.r_end[i] = gpu_first_tap(top, a.h, a.dil_h, a.r);
-        windows.s_begin[i] = gpu_first_tap(left, 0, a.dil_w, a.s);
-        windows.s_end[i] = gpu_first_tap(left, a.w, a.dil_w, a.s);
+        const gpu_pixel at(a, first + i);
+        const int64_t top = at.p * a.stride_h - a.pad_top, left = at.q * a.stride_w - a.pad_left;
+        const int64_t x = at.n * a.xs.n + top * a.xs.h + left * a.xs.w;
+        const int r_begin = gpu_first_tap(top, 0, a.dil_h, a.r);
+        const int r_end = gpu_first_tap(top, a.h, a.dil_h, a.r);
+        const int s_begin = gpu_first_tap(left, 0, a.dil_w, a.s);
+        const int s_end = gpu_first_tap(left, a.w, a.dil_w, a.s);
+        const bool any = r_begin < r_end && s_begin < s_end;
+        windows.x[i] = x;
+        windows.mid[i] = at.n * a.ms.n + at.p * a.ms.h + at.q * a.ms.w;
+        windows.safe[i] = any ? r_begin * a.dil_h * a.xs.h + s_begin * a.dil_w * a.xs.w : -x;
+        windows.r_begin[i] = r_begin;
+        windows.r_end[i] = r_end;
+        windows.s_begin[i] = s_begin;
+        windows.s_end[i] = s_end;
+        /* The first of four must reach into the image from the left, the last from the right. */
+        if (i % 4 == 0)
+            windows.run[i / 4] = a.stride_w == a.dil_w && at.q + 3 < a.q &&
+                                 first + i + 3 < a.pixels && s_begin < a.s &&
+                                 left + 3 * a.stride_w < a.w;
     }
 }
 
@@ -48,30 +62,37 @@ template <class T, int WINDOW> struct gpu_taps {
             w[i] = weights[i];
     }
 
-    /* Every tap is loaded before the first is used, those outside from x's first element. */
-    template <int PIXELS>
-    __device__ float sum(const gpu_conv &a, const gpu_windows<PIXELS> &windows, int pixel,
-                         int64_t plane, float start) const {
+    /* Sums of COUNT windows side by side: all that they cover is loaded before it is used, what is
+     * outside from a safe place instead. */
+    template <int COUNT, int PIXELS>
+    __device__ void sums(const gpu_conv &a, const gpu_windows<PIXELS> &windows, int pixel,
+                         int64_t plane, float start, float *sum) const {
+        constexpr int COLUMNS = WINDOW + COUNT - 1;
         const int64_t row_step = a.dil_h * a.xs.h, tap_step = a.dil_w * a.xs.w;
-        const int64_t origin = windows.x[pixel] + plane;
+        const typename T::raw *origin = (const typename T::raw *)a.x + (windows.x[pixel] + plane);
+        const int64_t safe = windows.safe[pixel];
         const int r_begin = windows.r_begin[pixel], r_end = windows.r_end[pixel];
-        const int s_begin = windows.s_begin[pixel], s_end = windows.s_end[pixel];
-        float value[WINDOW * WINDOW];
+        const int s_begin = windows.s_begin[pixel];
+        const int s_end = windows.s_end[pixel + COUNT - 1] + COUNT - 1;
+        float value[WINDOW][COLUMNS];
 #pragma unroll
         for (int r = 0; r < WINDOW; r++)
 #pragma unroll
-            for (int s = 0; s < WINDOW; s++) {
+            for (int s = 0; s < COLUMNS; s++) {
                 bool inside = r >= r_begin && r < r_end && s >= s_begin && s < s_end;
-                int64_t at = inside ? origin + r * row_step + s * tap_step : 0;
-                value[r * WINDOW + s] = gpu_load<T>(a.x, at);
+                value[r][s] = T::load(origin[inside ? r * row_step + s * tap_step : safe]);
             }
 #pragma unroll
-        for (int i = 0; i < WINDOW * WINDOW; i++) {
-            int r = i / WINDOW, s = i % WINDOW;
-            if (r >= r_begin && r < r_end && s >= s_begin && s < s_end)
-                start = fmaf(value[i], w[i], start);
-        }
-        return start;
+        for (int i = 0; i < COUNT; i++)
+            sum[i] = start;
+#pragma unroll
+        for (int r = 0; r < WINDOW; r++)
+#pragma unroll
+            for (int s = 0; s < WINDOW; s++)
+#pragma unroll
+                for (int i = 0; i < COUNT; i++)
+                    if (r >= r_begin && r < r_end && s + i >= s_begin && s + i < s_end)
+                        sum[i] = fmaf(value[r][s + i], w[r * WINDOW + s], sum[i]);
     }
 };
 
@@ -83,31 +104,35 @@ template <class T> struct gpu_taps<T, 0> {
         w = weights;
     }
 
-    template <int PIXELS>
-    __device__ float sum(const gpu_conv &a, const gpu_windows<PIXELS> &windows, int pixel,
-                         int64_t plane, float start) const {
+    template <int COUNT, int PIXELS>
+    __device__ void sums(const gpu_conv &a, const gpu_windows<PIXELS> &windows, int pixel,
+                         int64_t plane, float start, float *sum) const {
         const int64_t row_step = a.dil_h * a.xs.h, tap_step = a.dil_w * a.xs.w;
-        const int begin = windows.s_begin[pixel], end = windows.s_end[pixel];
-        for (int r = windows.r_begin[pixel]; r < windows.r_end[pixel]; r++) {
-            int64_t row = windows.x[pixel] + plane + r * row_step;
-            const float *row_weights = w + (int64_t)r * a.s;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            const int begin = windows.s_begin[pixel + i], end = windows.s_end[pixel + i];
+            float total = start;
+            for (int r = windows.r_begin[pixel + i]; r < windows.r_end[pixel + i]; r++) {
+                const int64_t row = windows.x[pixel + i] + plane + r * row_step;
+                const float *row_weights = w + (int64_t)r * a.s;
 #pragma unroll 8
-            for (int s = begin; s < end; s++)
-                start = fmaf(gpu_load<T>(a.x, row + s * tap_step), row_weights[s], start);
+                for (int s = begin; s < end; s++)
+                    total = fmaf(gpu_load<T>(a.x, row + s * tap_step), row_weights[s], total);
+            }
+            sum[i] = total;
         }
-        return start;
     }
 };
 
 /* Gives put(channel, pixel, mid) for CHANNELS channels from `first` on, zeros past the first
- * `count`, shared among THREADS threads. Of 32 threads, those that are neighbours take elements
- * that are neighbours in memory: pixels, or channels when they are last. */
+ * `count`, shared among THREADS threads. Of 32 threads, neighbours take what is neighbouring in
+ * memory: pixels, or channels when they are last. */
 template <class T, int WINDOW, int CHANNELS, int THREADS, int PIXELS, class Put>
 __device__ void gpu_depthwise(const gpu_conv &a, const gpu_windows<PIXELS> &windows, int thread,
                               int64_t first, int count, int valid_pixels, bool write_mid, Put put) {
     const int lane = thread % 32, group = thread / 32;
-    const int channel_lanes = a.channels_last ? 8 : 1, pixel_lanes = 32 / channel_lanes;
-    const int span = a.channels_last ? 32 : PIXELS; /* pixels that share loaded weights */
+    const int channel_lanes = a.channels_last ? 32 : 1, pixel_lanes = 32 / channel_lanes;
+    const int span = a.channels_last ? 8 : PIXELS; /* pixels that share loaded weights */
     const int spans = PIXELS / span, units = CHANNELS / channel_lanes * spans;
     for (int unit = group; unit < units; unit += THREADS / 32) {
         const int channel = unit / spans * channel_lanes + lane % channel_lanes;
@@ -117,14 +142,34 @@ __device__ void gpu_depthwise(const gpu_conv &a, const gpu_windows<PIXELS> &wind
         const float bias = a.weights.bias_dw[j];
         gpu_taps<T, WINDOW> taps;
         taps.load(a.weights.dw + j * ((int64_t)a.r * a.s));
-        const int begin = unit % spans * span;
-#pragma unroll 2
-        for (int pixel = begin + lane / channel_lanes; pixel < begin + span; pixel += pixel_lanes) {
-            float value = taps.sum(a, windows, pixel, plane, bias);
+        const auto finish = [&](int pixel, float value) {
             value = gpu_activate_small(a.act_mid, value);
             put(channel, pixel, used ? value : 0.0F);
             if (write_mid && used && pixel < valid_pixels)
                 gpu_store<T>(a.mid, windows.mid[pixel] + j * a.ms.c, value);
+        };
+        const int begin = unit % spans * span;
+        if (a.channels_last) {
+            for (int pixel = begin; pixel < begin + span; pixel += 4) {
+                float sum[4];
+                if (WINDOW > 0 && windows.run[pixel / 4]) {
+                    taps.template sums<4>(a, windows, pixel, plane, bias, sum);
+                } else {
+#pragma unroll
+                    for (int i = 0; i < 4; i++)
+                        taps.template sums<1>(a, windows, pixel + i, plane, bias, sum + i);
+                }
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    finish(pixel + i, sum[i]);
+            }
+        } else {
+#pragma unroll 2
+            for (int pixel = begin + lane; pixel < begin + span; pixel += pixel_lanes) {
+                float sum;
+                taps.template sums<1>(a, windows, pixel, plane, bias, &sum);
+                finish(pixel, sum);
+            }
         }
     }
 }

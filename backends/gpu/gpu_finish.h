@@ -3,21 +3,20 @@
 #define DSCONV_GPU_FINISH_H
 
 #include "gpu_activation.h"
-#include "gpu_conv.h"
+#include "gpu_pixel.h"
 #include "gpu_value.h"
 
 /* Where each pixel's outputs lie. In shared memory. */
 template <int PIXELS> struct gpu_outputs { int64_t y[PIXELS], residual[PIXELS]; };
 
-/* Of the pixels from `first` on; those beyond the last one repeat it. */
+/* Of the pixels from `first` on. */
 template <int PIXELS>
 __device__ void gpu_locate_outputs(const gpu_conv &a, gpu_outputs<PIXELS> &outputs, int64_t first,
                                    int thread, int threads) {
     for (int i = thread; i < PIXELS; i += threads) {
-        int64_t pixel = first + i < a.pixels ? first + i : a.pixels - 1;
-        int64_t row = pixel / a.q, q = pixel % a.q, n = row / a.p, p = row % a.p;
-        outputs.y[i] = n * a.ys.n + p * a.ys.h + q * a.ys.w;
-        outputs.residual[i] = n * a.rs.n + p * a.rs.h + q * a.rs.w;
+        const gpu_pixel at(a, first + i);
+        outputs.y[i] = at.n * a.ys.n + at.p * a.ys.h + at.q * a.ys.w;
+        outputs.residual[i] = at.n * a.rs.n + at.p * a.rs.h + at.q * a.rs.w;
     }
 }
 

@@ -1,4 +1,6 @@
 /* Packing of weights: to fp32, the pointwise ones transposed. */
+#include <float.h>
+
 #include "gpu_internal.h"
 #include "gpu_value.h"
 
@@ -6,7 +8,8 @@ struct gpu_pack {
     const void *from; /* [rows][columns], NULL: zeros */
     float *to;        /* [columns][rows] */
     int64_t rows, columns;
-    int *not_finite; /* NULL, or set to 1 for an Inf or NaN */
+    float least, most; /* bounds of what is not extreme */
+    int *extreme;      /* set to 1 for what is, unless NULL */
 };
 
 enum { PACK_THREADS = 256 };
@@ -17,8 +20,9 @@ template <class T> static __global__ void pack_kernel(gpu_pack a) {
         return;
     float value = a.from ? gpu_load<T>(a.from, i % a.rows * a.columns + i / a.rows) : 0.0F;
     a.to[i] = value;
-    if (a.not_finite && !(fabsf(value) <= 3.40282347e38F))
-        *a.not_finite = 1;
+    float size = fabsf(value);
+    if (a.extreme && value != 0.0F && !(size >= a.least && size <= a.most))
+        *a.extreme = 1;
 }
 
 static gpuError_t pack(dsconv_dtype dtype, const gpu_pack *part) {
@@ -31,12 +35,12 @@ static gpuError_t pack(dsconv_dtype dtype, const gpu_pack *part) {
 gpuError_t gpu_pack_weights(const gpu_plan *plan, const dsconv_weights *weights) {
     const gpu_conv *conv = &plan->conv;
     const int64_t taps = (int64_t)conv->r * conv->s;
-    int *const flags = conv->weights.not_finite;
+    int *const flags = conv->weights.extreme;
     gpu_pack parts[] = {
-        {weights->w_dw, conv->weights.dw, 1, conv->mid_channels * taps, flags},
-        {weights->w_pw, conv->weights.pw, conv->k, conv->mid_channels, flags + 1},
-        {weights->bias_dw, conv->weights.bias_dw, 1, conv->mid_channels, NULL},
-        {weights->bias_pw, conv->weights.bias_pw, 1, conv->k, NULL},
+        {weights->w_dw, conv->weights.dw, 1, conv->mid_channels * taps, 0.0F, FLT_MAX, flags},
+        {weights->w_pw, conv->weights.pw, conv->k, conv->mid_channels, 0x1p-40F, 1e38F, flags + 1},
+        {weights->bias_dw, conv->weights.bias_dw, 1, conv->mid_channels, 0.0F, 0.0F, NULL},
+        {weights->bias_pw, conv->weights.bias_pw, 1, conv->k, 0.0F, 0.0F, NULL},
     };
     const size_t element = plan->dtype == DSCONV_F32 ? 4 : 2;
     void *copies[4] = {NULL, NULL, NULL, NULL};
