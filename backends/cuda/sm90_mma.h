@@ -51,13 +51,17 @@ __device__ __forceinline__ bool sm90_splits(float v) {
     return bits == 0 || bits - 0x21800000 < 0x7e967699 - 0x21800000; /* 2^-60 ... 1e38 */
 }
 
-/* Writes a value; sets `odd` for one that must not be split. */
+/* Writes a value; sets `odd` for one that must not be split, which goes whole into the first plane.
+ */
 template <class Config> __device__ __forceinline__ void sm90_put(float *at, float v, bool &odd) {
-    float high = round_tf32(v);
-    at[0] = high;
     if (Config::SPLIT_MID) {
-        at[Config::PLANE / 4] = round_tf32(v - high);
-        odd |= !sm90_splits(v);
+        const bool splits = sm90_splits(v);
+        const float high = splits ? round_tf32(v) : v;
+        at[0] = high;
+        at[Config::PLANE / 4] = splits ? round_tf32(v - high) : 0.0F;
+        odd |= !splits;
+    } else {
+        at[0] = round_tf32(v);
     }
 }
 
@@ -161,9 +165,7 @@ template <class Config> struct sm90_mma {
 #pragma unroll
             for (int i = 0; i < 32; i++) {
                 const float *at = mid + i / 4 * 32 + i % 2 * 4;
-                float rest = at[Config::PLANE / 4];
-                float v = rest == rest ? at[0] + rest : at[0];
-                d[i] = fmaf(v, i % 4 < 2 ? w0 : w1, d[i]);
+                d[i] = fmaf(at[0] + at[Config::PLANE / 4], i % 4 < 2 ? w0 : w1, d[i]);
             }
         }
     }

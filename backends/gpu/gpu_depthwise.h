@@ -12,7 +12,7 @@ template <int PIXELS> struct gpu_windows {
     int64_t x[PIXELS], mid[PIXELS];
     int64_t safe[PIXELS]; /* from the first tap to one inside; to x's first element for none */
     int r_begin[PIXELS], r_end[PIXELS], s_begin[PIXELS], s_end[PIXELS];
-    int run[PIXELS / 4]; /* four windows side by side, each one tap from the next */
+    int run[PIXELS / 4]; /* of four windows: whether each is one tap from the one before */
 };
 
 /* The smallest tap, at most `taps`, that lies at or beyond `bound`. */
@@ -62,26 +62,37 @@ template <class T, int WINDOW> struct gpu_taps {
             w[i] = weights[i];
     }
 
-    /* Sums of COUNT windows side by side: all that they cover is loaded before it is used, what is
-     * outside from a safe place instead. */
+    /* Sums of COUNT windows side by side. */
     template <int COUNT, int PIXELS>
-    __device__ void sums(const gpu_conv &a, const gpu_windows<PIXELS> &windows, int pixel,
-                         int64_t plane, float start, float *sum) const {
-        constexpr int COLUMNS = WINDOW + COUNT - 1;
-        const int64_t row_step = a.dil_h * a.xs.h, tap_step = a.dil_w * a.xs.w;
-        const typename T::raw *origin = (const typename T::raw *)a.x + (windows.x[pixel] + plane);
-        const int64_t safe = windows.safe[pixel];
+    __device__ __forceinline__ void sums(const gpu_conv &a, const gpu_windows<PIXELS> &windows,
+                                         int pixel, int64_t plane, float start, float *sum) const {
         const int r_begin = windows.r_begin[pixel], r_end = windows.r_end[pixel];
         const int s_begin = windows.s_begin[pixel];
         const int s_end = windows.s_end[pixel + COUNT - 1] + COUNT - 1;
+        const typename T::raw *origin = (const typename T::raw *)a.x + (windows.x[pixel] + plane);
+        if (r_begin == 0 && r_end == WINDOW && s_begin == 0 && s_end == WINDOW + COUNT - 1)
+            add<COUNT>(a, origin, start, sum, 0, [](int, int) { return true; });
+        else
+            add<COUNT>(a, origin, start, sum, windows.safe[pixel], [&](int r, int s) {
+                return r >= r_begin && r < r_end && s >= s_begin && s < s_end;
+            });
+    }
+
+    /* All that the windows cover is loaded before it is used; what is not inside, from `safe`. */
+    template <int COUNT, class Inside>
+    __device__ __forceinline__ void add(const gpu_conv &a, const typename T::raw *origin,
+                                        float start, float *sum, int64_t safe,
+                                        Inside inside) const {
+        constexpr int COLUMNS = WINDOW + COUNT - 1;
+        const int64_t row_step = a.dil_h * a.xs.h, tap_step = a.dil_w * a.xs.w;
         float value[WINDOW][COLUMNS];
 #pragma unroll
-        for (int r = 0; r < WINDOW; r++)
+        for (int r = 0; r < WINDOW; r++) {
+            const typename T::raw *at = origin + r * row_step;
 #pragma unroll
-            for (int s = 0; s < COLUMNS; s++) {
-                bool inside = r >= r_begin && r < r_end && s >= s_begin && s < s_end;
-                value[r][s] = T::load(origin[inside ? r * row_step + s * tap_step : safe]);
-            }
+            for (int s = 0; s < COLUMNS; s++, at += tap_step)
+                value[r][s] = T::load(*(inside(r, s) ? at : origin + safe));
+        }
 #pragma unroll
         for (int i = 0; i < COUNT; i++)
             sum[i] = start;
@@ -91,7 +102,7 @@ template <class T, int WINDOW> struct gpu_taps {
             for (int s = 0; s < WINDOW; s++)
 #pragma unroll
                 for (int i = 0; i < COUNT; i++)
-                    if (r >= r_begin && r < r_end && s + i >= s_begin && s + i < s_end)
+                    if (inside(r, s + i))
                         sum[i] = fmaf(value[r][s + i], w[r * WINDOW + s], sum[i]);
     }
 };

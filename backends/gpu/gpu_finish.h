@@ -7,7 +7,10 @@
 #include "gpu_value.h"
 
 /* Where each pixel's outputs lie. In shared memory. */
-template <int PIXELS> struct gpu_outputs { int64_t y[PIXELS], residual[PIXELS]; };
+template <int PIXELS> struct gpu_outputs {
+    int64_t y[PIXELS], residual[PIXELS];
+    int run[PIXELS / 4]; /* of four pixels: whether their outputs are neighbours in memory */
+};
 
 /* Of the pixels from `first` on. */
 template <int PIXELS>
@@ -17,6 +20,8 @@ __device__ void gpu_locate_outputs(const gpu_conv &a, gpu_outputs<PIXELS> &outpu
         const gpu_pixel at(a, first + i);
         outputs.y[i] = at.n * a.ys.n + at.p * a.ys.h + at.q * a.ys.w;
         outputs.residual[i] = at.n * a.rs.n + at.p * a.rs.h + at.q * a.rs.w;
+        if (i % 4 == 0)
+            outputs.run[i / 4] = a.ys.w == 1 && at.q + 3 < a.q;
     }
 }
 
@@ -38,29 +43,29 @@ template <class T, int PIXELS>
 __device__ inline void gpu_finish_quad(const gpu_conv &a, const gpu_outputs<PIXELS> &outputs,
                                        const float *sum, int pixel, int64_t output, int valid,
                                        bool channels) {
-    int64_t y[4];
+    const bool neighbours = channels ? a.ys.c == 1 : outputs.run[pixel / 4] != 0;
+    const int64_t first = outputs.y[pixel] + output * a.ys.c;
     float value[4];
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const int at = channels ? pixel : pixel + i;
-        const int64_t channel = channels ? output + i : output;
-        y[i] = outputs.y[at] + channel * a.ys.c;
+    for (int i = 0; i < 4; i++)
         if (i < valid)
-            value[i] = gpu_finish<T>(a, sum[i], outputs.residual[at] + channel * a.rs.c);
-    }
-    if (valid >= 4 && y[1] == y[0] + 1 && y[2] == y[0] + 2 && y[3] == y[0] + 3 &&
-        gpu_quad_aligned<T>(a.y, y[0])) {
+            value[i] = gpu_finish<T>(a, sum[i],
+                                     outputs.residual[channels ? pixel : pixel + i] +
+                                         (channels ? output + i : output) * a.rs.c);
+    if (neighbours && valid >= 4 && gpu_quad_aligned<T>(a.y, first)) {
         gpu_quad<T> quad;
 #pragma unroll
         for (int i = 0; i < 4; i++)
             quad.v[i] = T::store(value[i]);
-        *(gpu_quad<T> *)((typename T::raw *)a.y + y[0]) = quad;
+        *(gpu_quad<T> *)((typename T::raw *)a.y + first) = quad;
         return;
     }
 #pragma unroll
     for (int i = 0; i < 4; i++)
         if (i < valid)
-            gpu_store<T>(a.y, y[i], value[i]);
+            gpu_store<T>(a.y,
+                         channels ? first + i * a.ys.c : outputs.y[pixel + i] + output * a.ys.c,
+                         value[i]);
 }
 
 #endif
