@@ -59,6 +59,24 @@ class HostTimer:
         return seconds / repeats, self.delay() - before < 0.03 * seconds
 
 
+class CudaTimer:
+    """KernelBench's protocol: events around one call, the cache flushed before it."""
+    least = 0.0
+
+    def __init__(self):
+        self.flush = torch.empty(64 << 20, dtype=torch.int32, device="cuda")
+
+    def sample(self, call, repeats):
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self.flush.zero_()
+        start.record()
+        for _ in range(repeats):
+            call()
+        stop.record()
+        stop.synchronize()
+        return 1e-3 * start.elapsed_time(stop) / repeats, True
+
+
 def measure(timer, candidates, reps):
     """Medians of the clean samples of each candidate, by name."""
     repeats, clean, taken = {}, {}, {}
@@ -154,8 +172,43 @@ def host_peers(problem, tensors, layout):
     return {"eager": eager(problem, tensors, layout)}
 
 
+def graphed(call):
+    """The same in a CUDA graph, without the host's part of each launch."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            call()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = call()
+
+    def replay():
+        graph.replay()
+        return y
+    return replay
+
+
+def cuda_peers(problem, tensors, layout):
+    torch.backends.cudnn.benchmark = True
+
+    def with_tf32(call, allowed):
+        def run():
+            torch.backends.cudnn.allow_tf32 = allowed
+            return call()
+        return run
+    own = eager(problem, tensors, layout)
+    other = eager(problem, tensors, "nchw" if layout == "nhwc" else "nhwc")
+    peers = {"eager": with_tf32(own, True), "strict": with_tf32(own, False),
+             "other layout": with_tf32(other, True)}
+    peers["graph"] = graphed(peers["eager"])
+    peers["strict graph"] = graphed(peers["strict"])
+    return peers
+
+
 # What is compared on each backend: device of PyTorch, timer, peers in the same layout.
-DEVICES = {"cpu": ("cpu", HostTimer, host_peers)}
+DEVICES = {"cpu": ("cpu", HostTimer, host_peers), "cuda": ("cuda", CudaTimer, cuda_peers)}
 
 
 def relative_l2(got, expected):

@@ -10,6 +10,7 @@ static const struct {
 } timers[] = {
     {"cpu", &bench_timer_host},
     {"ref", &bench_timer_host},
+    {"cuda", &bench_timer_cuda},
 };
 
 const bench_timer *bench_timer_for(const char *backend) {

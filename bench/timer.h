@@ -62,6 +62,7 @@ typedef struct bench_timer {
                             bool *clean, dsconv_message *message);
 } bench_timer;
 
+extern const bench_timer bench_timer_cuda;
 extern const bench_timer bench_timer_host;
 
 const bench_timer *bench_timer_for(const char *backend);

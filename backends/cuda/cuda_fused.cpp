@@ -42,8 +42,15 @@ static const char *refuse(const gpu_context *context, const dsconv_shape *shape)
 }
 
 /* Strips are 64 pixels wide and 64 channels deep: narrower images leave too much of them idle. */
-static bool prefer_rows(const gpu_conv *conv) {
-    return conv->q >= 40 && conv->mid_channels > 16;
+static bool rows_suit(const dsconv_shape *shape) {
+    return cuda_rows_applicable(shape) && shape->q >= 40 && shape->mid_channels > 16;
+}
+
+/* With few channels or large windows the depthwise stage costs most, and portable does it with more
+ * threads (measured on an H200). */
+static bool prefer(const dsconv_shape *shape) {
+    const dsconv_problem *pb = &shape->problem;
+    return rows_suit(shape) || (pb->r == 3 && pb->s == 3 && shape->mid_channels >= 128);
 }
 
 static gpuError_t prepare(const gpu_context *context, const dsconv_shape *shape, gpu_plan *plan) {
@@ -61,7 +68,7 @@ static gpuError_t prepare(const gpu_context *context, const dsconv_shape *shape,
     plan->kernel = v->name;
     gpuError_t error = cudaFuncSetAttribute(
         (const void *)data->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, data->shared_size);
-    if (error == cudaSuccess && cuda_rows_applicable(shape) && prefer_rows(conv)) {
+    if (error == cudaSuccess && rows_suit(shape)) {
         error = cuda_rows_prepare(context, plan, variant, &data->rows);
         plan->kernel = cuda_rows_name(&data->rows);
     }
@@ -80,4 +87,4 @@ static gpuError_t launch(const gpu_plan *plan, const gpu_conv *conv, gpuStream_t
                             (size_t)data->shared_size, stream);
 }
 
-const gpu_algo cuda_algo_fused = {"fused", refuse, prepare, launch};
+const gpu_algo cuda_algo_fused = {"fused", refuse, prefer, prepare, launch};

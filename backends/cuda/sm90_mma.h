@@ -51,14 +51,14 @@ __device__ __forceinline__ bool sm90_splits(float v) {
     return bits == 0 || bits - 0x21800000 < 0x7e967699 - 0x21800000; /* 2^-60 ... 1e38 */
 }
 
-/* Writes a value; sets `odd` for one that must not be split, which goes whole into the first plane.
- */
+/* Writes a value; sets `odd` for one that must not be split: it goes whole into the first plane and
+ * the second marks it by a NaN. */
 template <class Config> __device__ __forceinline__ void sm90_put(float *at, float v, bool &odd) {
     if (Config::SPLIT_MID) {
         const bool splits = sm90_splits(v);
         const float high = splits ? round_tf32(v) : v;
         at[0] = high;
-        at[Config::PLANE / 4] = splits ? round_tf32(v - high) : 0.0F;
+        at[Config::PLANE / 4] = splits ? round_tf32(v - high) : __uint_as_float(0x7fffffff);
         odd |= !splits;
     } else {
         at[0] = round_tf32(v);
@@ -146,28 +146,59 @@ template <class Config> struct sm90_mma {
         }
     }
 
-    /* The same in fp32, for tiles with values that must not be split. */
+    /* What d is to become in fp32, unsplit, goes to `result`. Gives a bit for each of the thread's
+     * 16 pixels: whether it has a value that must not be split. */
     template <class Extent>
-    __device__ __forceinline__ void
-    multiply_unsplit(const float *pw, Extent channels, Extent outputs, Extent first,
-                     const float *tile, Extent k, int lane, bool restart) {
+    __device__ __forceinline__ uint32_t unsplit(volatile float (&result)[32], const float *pw,
+                                                Extent channels, Extent outputs, Extent first,
+                                                const float *tile, Extent k, int lane,
+                                                bool restart) const {
+        const int count =
+            channels - first < SM90_CHANNELS ? (int)(channels - first) : (int)SM90_CHANNELS;
+        uint32_t odd = 0;
 #pragma unroll
         for (int i = 0; i < 32; i++)
-            d[i] = restart ? 0.0F : d[i];
-        const int count =
-            channels - first < SM90_CHANNELS ? (int)(channels - first) : SM90_CHANNELS;
+            result[i] = restart ? 0.0F : d[i];
 #pragma unroll 1
         for (int channel = 0; channel < count; channel++) {
             const float *weights = pw + (int64_t)(first + channel) * outputs;
             const float *mid = tile + sm90_channel<Config>(channel) + lane % 4 * 8;
-            float w0 = k < outputs ? weights[k] : 0.0F;
-            float w1 = k + 8 < outputs ? weights[k + 8] : 0.0F;
-#pragma unroll
+            const float w0 = k < outputs ? weights[k] : 0.0F;
+            const float w1 = k + 8 < outputs ? weights[k + 8] : 0.0F;
+#pragma unroll 1
             for (int i = 0; i < 32; i++) {
                 const float *at = mid + i / 4 * 32 + i % 2 * 4;
-                d[i] = fmaf(at[0] + at[Config::PLANE / 4], i % 4 < 2 ? w0 : w1, d[i]);
+                const float rest = at[Config::PLANE / 4];
+                const bool whole = rest != rest;
+                odd |= (uint32_t)whole << (i / 4 * 2 + i % 2);
+                result[i] = fmaf(whole ? at[0] : at[0] + rest, i % 4 < 2 ? w0 : w1, result[i]);
             }
         }
+        return odd;
+    }
+
+    /* Takes over the pixels in `odd`, so that no pixel depends on others in its tile. */
+    __device__ __forceinline__ void replace(const volatile float (&result)[32], uint32_t odd) {
+#pragma unroll
+        for (int i = 0; i < 32; i++)
+            if (odd >> (i / 4 * 2 + i % 2) & 1)
+                d[i] = result[i];
+    }
+
+    /* multiply() of a tile in which some values, or for `all` the weights, must not be split. */
+    template <class Extent>
+    __device__ __forceinline__ void
+    multiply_odd(uint64_t b, bool restart, bool any, bool all, const float *pw, Extent channels,
+                 Extent outputs, Extent first, const float *tile, Extent k, int lane) {
+        volatile float result[32];
+        uint32_t odd = 0;
+        if (any) {
+            odd = unsplit(result, pw, channels, outputs, first, tile, k, lane, restart);
+            odd = all ? ~0U : odd;
+        }
+        multiply(b, restart);
+        if (any)
+            replace(result, odd);
     }
 };
 

@@ -262,16 +262,17 @@ __device__ void sm90_mma_group(const sm90_rows_args &a, const sm90_strip &strip,
     for (int row = 0; row < strip.rows; row++) {
         barrier_wait(&s.tile_full[tile.slot], tile.phase);
         __syncwarp();
-        bool split = weights_split;
-        if constexpr (Config::SPLIT_MID)
+        const uint64_t b = tiles + (uint64_t)(tile.slot * Config::TILE_BYTES >> 4);
+        if constexpr (Config::SPLIT_MID) {
+            bool odd = !weights_split;
 #pragma unroll
             for (int w = 0; w < 4 * Config::GROUPS; w++)
-                split = split && !s.tile_odd[tile.slot][w];
-        if (!Config::SPLIT_MID || split)
-            mma.multiply(tiles + (uint64_t)(tile.slot * Config::TILE_BYTES >> 4), true);
-        else if constexpr (Config::SPLIT_MID)
-            mma.multiply_unsplit(a.weights.pw, a.channels, a.outputs, 0,
-                                 (const float *)s.tile[tile.slot], k, lane, true);
+                odd = odd || s.tile_odd[tile.slot][w];
+            mma.multiply_odd(b, true, odd, !weights_split, a.weights.pw, a.channels, a.outputs, 0,
+                             (const float *)s.tile[tile.slot], k, lane);
+        } else {
+            mma.multiply(b, true);
+        }
         __syncwarp();
         if (lane == 0)
             barrier_arrive(&s.tile_empty[tile.slot]);

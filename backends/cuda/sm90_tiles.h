@@ -149,15 +149,17 @@ __device__ void sm90_tiles_multiply(const gpu_conv &a, typename Config::shared &
             mma.load(a.weights.pw, a.mid_channels, a.k, first, k, lane);
             barrier_wait(&s.tile_full[tile.slot], tile.phase);
             __syncwarp();
-            bool split = weights_split;
+            const uint64_t b = tiles + (uint64_t)(tile.slot * Config::TILE_BYTES >> 4);
+            if constexpr (Config::SPLIT_MID) {
+                bool odd = !weights_split;
 #pragma unroll
-            for (int w = 0; w < Config::WARPS; w++)
-                split = split && !s.tile_odd[tile.slot][w];
-            if (!Config::SPLIT_MID || split)
-                mma.multiply(tiles + (uint64_t)(tile.slot * Config::TILE_BYTES >> 4), first == 0);
-            else if constexpr (Config::SPLIT_MID)
-                mma.multiply_unsplit(a.weights.pw, a.mid_channels, a.k, first,
-                                     (const float *)s.tile[tile.slot], k, lane, first == 0);
+                for (int w = 0; w < Config::WARPS; w++)
+                    odd = odd || s.tile_odd[tile.slot][w];
+                mma.multiply_odd(b, first == 0, odd, !weights_split, a.weights.pw, a.mid_channels,
+                                 a.k, first, (const float *)s.tile[tile.slot], k, lane);
+            } else {
+                mma.multiply(b, first == 0);
+            }
             __syncwarp();
             if (lane == 0)
                 barrier_arrive(&s.tile_empty[tile.slot]);

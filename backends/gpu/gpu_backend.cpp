@@ -14,7 +14,7 @@ static const gpu_algo *choose(const gpu_context *context, const dsconv_shape *sh
         const char *refused = (*algo)->refuse(context, shape);
         if (refused)
             *reason = refused;
-        else
+        else if (name || !(*algo)->prefer || (*algo)->prefer(shape))
             return *algo;
     }
     return NULL;

@@ -70,7 +70,9 @@ template <class T, int WINDOW> struct gpu_taps {
         const int s_begin = windows.s_begin[pixel];
         const int s_end = windows.s_end[pixel + COUNT - 1] + COUNT - 1;
         const typename T::raw *origin = (const typename T::raw *)a.x + (windows.x[pixel] + plane);
-        if (r_begin == 0 && r_end == WINDOW && s_begin == 0 && s_end == WINDOW + COUNT - 1)
+        /* Single windows are one a thread, whose ways had better not part. */
+        if (COUNT > 1 && r_begin == 0 && r_end == WINDOW && s_begin == 0 &&
+            s_end == WINDOW + COUNT - 1)
             add<COUNT>(a, origin, start, sum, 0, [](int, int) { return true; });
         else
             add<COUNT>(a, origin, start, sum, windows.safe[pixel], [&](int r, int s) {

@@ -20,6 +20,8 @@ typedef struct gpu_algo {
     const char *name;
     /* Why it cannot do the problem, or NULL if it can. */
     const char *(*refuse)(const gpu_context *context, const dsconv_shape *shape);
+    /* Whether auto should take it; depends neither on n nor on the device. NULL: always. */
+    bool (*prefer)(const dsconv_shape *shape);
     /* Chooses and loads the kernels; fills plan->kernel, plan->uses_tf32 and plan->data. */
     gpuError_t (*prepare)(const gpu_context *context, const dsconv_shape *shape, gpu_plan *plan);
     /* Enqueues one launch. `conv` is the plan's with the pointers of this run. */
