@@ -121,7 +121,7 @@ static bool describe(const cuda_rows *rows, CUtensorMap *map, const void *base,
            ((PFN_cuTensorMapEncodeTiled_v12000)rows->encode)(
                map, rows->variant->type, 4, (void *)base, dims, pitches, box, steps,
                CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
-               CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+               CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
