@@ -20,7 +20,7 @@ static const cpu_algo *const algos[] = {
     &cpu_algo_generic,
     &cpu_algo_onednn,
 };
-enum { ALGOS = sizeof algos / sizeof *algos };
+enum { ALGOS = sizeof algos / sizeof algos[0] };
 
 static const char *const algo_names[] = {"fused", "onednn", "generic", NULL};
 

@@ -7,13 +7,13 @@
 #include "kernels/nchw.h"
 
 /* Bytes of D that one thread works on: a part of the second-level cache. */
-static const int64_t d_target = 512 * 1024;
+static const int64_t d_target = (int64_t)512 * 1024;
 
 /* Per-thread memory beyond which a problem is better left to `generic`. */
-static const int64_t memory_limit = 32 * 1024 * 1024;
+static const int64_t memory_limit = (int64_t)32 * 1024 * 1024;
 
 /* Outputs larger than this leave the caches anyway, so they are stored past them. */
-static const int64_t stream_from = 8 * 1024 * 1024;
+static const int64_t stream_from = (int64_t)8 * 1024 * 1024;
 
 static int64_t divide_up(int64_t a, int64_t b) {
     return a / b + (a % b != 0);

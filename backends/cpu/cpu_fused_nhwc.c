@@ -146,7 +146,7 @@ static void pointwise(const arguments *a, const item *t, const nhwc_pw *pw, int6
         residual += size * (t->n * sr[0] + p * sr[2] + q * sr[3] + channel);
     kernel(pw, mid, sums, PITCH);
     for (int i = 0; i < count; i++) {
-        k->epilogue_row(&f->out, sums + i * PITCH, residual, y, channels);
+        k->epilogue_row(&f->out, sums + (int64_t)i * PITCH, residual, y, channels);
         y += size * sy[3];
         if (residual)
             residual += size * sr[3];

@@ -53,7 +53,7 @@ nhwc_tiling nhwc_make_tiling(int64_t n, int64_t p, int64_t q, int64_t pixels, bo
 }
 
 int64_t nhwc_most_pixels(int64_t p, int64_t q, int64_t pixels) {
-    return minimum(p * q, pixels + maximum(pixels / 2, 4 * COLUMNS));
+    return minimum(p * q, pixels + maximum(pixels / 2, (int64_t)4 * COLUMNS));
 }
 
 nhwc_tile nhwc_make_tile(const nhwc_tiling *tiling, int64_t index) {
