@@ -14,11 +14,8 @@
 
 /* In the order that auto asks. */
 static const cpu_algo *const algos[] = {
-    &cpu_algo_fused_nhwc,
-    &cpu_algo_fused_planes,
-    &cpu_algo_fused_nchw,
-    &cpu_algo_generic,
-    &cpu_algo_onednn,
+    &cpu_algo_fused_nhwc, &cpu_algo_fused_planes, &cpu_algo_fused_nchw,
+    &cpu_algo_generic,    &cpu_algo_onednn,
 };
 enum { ALGOS = sizeof algos / sizeof algos[0] };
 
