@@ -38,6 +38,10 @@ static_assert(sizeof(fused_data) <= GPU_PLAN_DATA_SIZE, "plan data");
 static const char *refuse(const gpu_context *context, const dsconv_shape *shape) {
     if (context->capability != 90)
         return "needs compute capability 9.0";
+    /* A split product errs by up to 2^-22, which a sum of few terms in fp32 does not reach. */
+    if (shape->problem.dtype == DSCONV_F32 && shape->problem.math == DSCONV_STRICT &&
+        shape->mid_channels < 16)
+        return "strict math in f32 needs at least 16 channels of mid";
     return gpu_algo_portable.refuse(context, shape);
 }
 
