@@ -9,10 +9,13 @@
 #include "cpu_kernels.h"
 #include "kernels/planes.h"
 
-/* Bytes of an image and its result, as floats, up to which they stay in the cache; and columns
- * from which the NCHW kernels fill their vectors well. */
+/* Bytes of an image and its result, as floats, up to which they stay in the cache. */
 static const int64_t most_bytes = 3 * 1024 * 1024;
 static const int64_t most_pixels = 28 * 28;
+
+/* Rows of this many outputs fill the vectors of the NCHW kernels; turning such planes pays when
+ * each value that is turned enters this many multiplications. */
+static const int64_t wide_row = 14, enough_products = 50;
 
 typedef struct planes {
     cpu_plan pixels; /* one image in NHWC, fp32 */
@@ -48,6 +51,9 @@ static const char *refuse(const cpu_context *context, const dsconv_shape *shape)
         (double)p->h * (double)p->w * (double)p->c + (double)(shape->p * shape->q) * (double)p->k >
             (double)most_bytes / sizeof(float))
         return "planes too large to turn in the cache";
+    if (shape->q >= wide_row &&
+        shape->p * shape->q * (p->r * p->s + p->k) < enough_products * p->h * p->w)
+        return "planes with too little work to turn them";
     if (!dense_planes(p->x_strides, p->w) || !dense_planes(p->y_strides, shape->q) ||
         (p->residual && !dense_planes(p->residual_strides, shape->q)))
         return "planes with gaps";
