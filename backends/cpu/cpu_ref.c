@@ -15,6 +15,9 @@
 
 extern const dsconv_backend dsconv_backend_ref;
 
+/* The core's: GNU's OpenMP hangs in a forked child. */
+int dsconv_in_forked_child(void);
+
 typedef struct ref_handle {
     int threads;
 } ref_handle;
@@ -338,7 +341,8 @@ static dsconv_status ref_run(void *handle, const void *plan, const dsconv_run_pa
     const int64_t p = ref->shape.p, q = ref->shape.q;
     const int64_t pixels = ref->shape.problem.n * p * q;
 #ifdef _OPENMP
-#pragma omp parallel num_threads(ref->threads)
+    const int threads = dsconv_in_forked_child() ? 1 : ref->threads;
+#pragma omp parallel num_threads(threads)
 #endif
     {
         double *mid = params->workspace;

@@ -46,7 +46,7 @@ static int right(const dsconv_plan *plan) {
 }
 
 /* With a plan of the parent's and with all of its own. */
-static int use_cpu(void *argument) {
+static int use_host(void *argument) {
     const objects *made = argument;
     dsconv_problem problem = unit_problem();
     static float values[64];
@@ -67,11 +67,10 @@ static int use_cpu(void *argument) {
     return 0;
 }
 
-static void cpu_works_after_a_parallel_region(void **state) {
-    (void)state;
-    objects made = make("cpu");
+static void works_after_a_parallel_region(void **state) {
+    objects made = make(*state);
     assert_true(right(made.with_weights));
-    assert_int_equal(unit_in_child(use_cpu, &made), 0);
+    assert_int_equal(unit_in_child(use_host, &made), 0);
     assert_true(right(made.with_weights));
     destroy(&made);
 }
@@ -131,7 +130,8 @@ static void device_is_lost_in_the_child(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cpu_works_after_a_parallel_region),
+        cmocka_unit_test_prestate(works_after_a_parallel_region, "cpu"),
+        cmocka_unit_test_prestate(works_after_a_parallel_region, "ref"),
         cmocka_unit_test(device_is_lost_in_the_child),
     };
     return cmocka_run_group_tests(tests, unit_setup, unit_teardown);
