@@ -72,8 +72,11 @@ static void choose_backends(const bench_options *options, backend_list *list) {
     for (size_t i = 0; i < dsconv_backend_count() && i < BACKENDS_MAX; i++) {
         dsconv_backend_info *info = &list->info[list->count];
         *info = (dsconv_backend_info)DSCONV_BACKEND_INFO_INIT;
-        if (dsconv_backend_query(i, info) != DSCONV_OK)
-            continue;
+        if (dsconv_backend_query(i, info) != DSCONV_OK) {
+            /* The environment is wrong; a context says what. */
+            list->name[list->count++] = NULL;
+            return;
+        }
         if (info->usable)
             list->name[list->count++] = info->name;
         else
@@ -169,10 +172,8 @@ int main(int argc, char **argv) {
     int status = options_parse(argc, argv, &options);
     if (status >= 0)
         return status;
-    if (options.list) {
-        list_backends();
-        return EXIT_SUCCESS;
-    }
+    if (options.list)
+        return list_backends() ? EXIT_USAGE : EXIT_SUCCESS;
     if (options.plot && !plot_available()) {
         fprintf(stderr, "dsconv-bench: --plot needs gnuplot, which is not installed\n");
         return EXIT_USAGE;

@@ -24,14 +24,17 @@ static void list_devices(const char *backend) {
     }
 }
 
-void list_backends(void) {
+int list_backends(void) {
     for (size_t i = 0; i < dsconv_backend_count(); i++) {
         dsconv_backend_info info = DSCONV_BACKEND_INFO_INIT;
-        if (dsconv_backend_query(i, &info) != DSCONV_OK)
-            continue;
+        if (dsconv_backend_query(i, &info) != DSCONV_OK) {
+            fprintf(stderr, "dsconv-bench: %s\n", dsconv_last_message());
+            return -1;
+        }
         printf("%-8s built %-3s  found %-3s  usable %s%s%s\n", info.name, yes_no(info.built),
                yes_no(info.found), yes_no(info.usable), info.reason[0] ? ": " : "", info.reason);
         if (info.usable)
             list_devices(info.name);
     }
+    return 0;
 }

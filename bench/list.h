@@ -2,6 +2,7 @@
 #ifndef DSCONV_BENCH_LIST_H
 #define DSCONV_BENCH_LIST_H
 
-void list_backends(void);
+/** Returns 0, or -1 after saying why there is nothing to list. */
+int list_backends(void);
 
 #endif

@@ -61,12 +61,16 @@ static dsconv_status open_backend(dsconv_context *context, const char *name, con
     return DSCONV_OK;
 }
 
-/* The first backend of the list that is installed and has a device. */
+static bool passes_over(dsconv_status status) {
+    return status == DSCONV_ERROR_UNAVAILABLE || status == DSCONV_ERROR_DEVICE;
+}
+
+/* The first backend of the list that is installed and has a device that works. */
 static dsconv_status open_automatic(dsconv_context *context, const dsconv_env *env, int32_t threads,
                                     dsconv_message *message) {
     dsconv_status status = dsconv_explain(message, DSCONV_ERROR_UNAVAILABLE, "no backend is built");
     const dsconv_known_backend *known;
-    for (size_t i = 0; status == DSCONV_ERROR_UNAVAILABLE && (known = dsconv_known(i)); i++) {
+    for (size_t i = 0; passes_over(status) && (known = dsconv_known(i)); i++) {
         if (!known->automatic)
             continue;
         status = open_backend(context, known->name, env, threads, message);
@@ -76,13 +80,16 @@ static dsconv_status open_automatic(dsconv_context *context, const dsconv_env *e
     return status;
 }
 
+/* OpenMP ends a process that it cannot give its threads. */
+static const int32_t most_threads = 1024;
+
 static dsconv_status check_params(const dsconv_context_params *params) {
     if (params->device < 0)
         return dsconv_fail(DSCONV_ERROR_INVALID_ARGUMENT, "device = %d: must be at least 0",
                            (int)params->device);
-    if (params->threads < 0)
-        return dsconv_fail(DSCONV_ERROR_INVALID_ARGUMENT, "threads = %d: must be at least 0",
-                           (int)params->threads);
+    if (params->threads < 0 || params->threads > most_threads)
+        return dsconv_fail(DSCONV_ERROR_INVALID_ARGUMENT, "threads = %d: must be from 0 to %d",
+                           (int)params->threads, (int)most_threads);
     return DSCONV_OK;
 }
 

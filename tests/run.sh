@@ -47,6 +47,7 @@ suite() {
         return
     fi
     say "$name: testing"
+    rm -f "$folder/meson-logs/testlog.json"
     meson test -C "$folder" --no-rebuild --print-errorlogs --timeout-multiplier 3 ||
         say "FAILED: $name"
     # A suite that ran no test has failed.

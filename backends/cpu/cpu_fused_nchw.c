@@ -12,6 +12,9 @@ static const int64_t d_target = (int64_t)512 * 1024;
 /* Per-thread memory beyond which a problem is better left to `generic`. */
 static const int64_t memory_limit = (int64_t)32 * 1024 * 1024;
 
+/* With windows and steps up to these no size of a tile overflows. */
+static const int64_t most_window = 1 << 20, most_step = 1 << 12;
+
 /* Outputs larger than this leave the caches anyway, so they are stored past them. */
 static const int64_t stream_from = (int64_t)8 * 1024 * 1024;
 
@@ -90,6 +93,10 @@ static double tile_cost(const nchw_plan *f, int threads, int64_t vector, int64_t
     return fmax(total / threads, rest > 0 && full == 0 ? most * times[1] : most * total / tiles);
 }
 
+static bool fits(const nchw_plan *f) {
+    return (int64_t)(2 * f->d_size + f->scratch_size) <= memory_limit;
+}
+
 /* Tiles of whole rows, as many as balance best within D's target; of a part of one row when even
  * that is too much. The result does not depend on it. */
 static void choose_tile(nchw_plan *f, int threads, int64_t vector) {
@@ -98,28 +105,30 @@ static void choose_tile(nchw_plan *f, int threads, int64_t vector) {
     int64_t pixels = d_target / (f->shape.mid_channels * (int64_t)sizeof(float));
     if (pixels < 3 * vector)
         pixels = 3 * vector;
-    f->rows = 1;
-    f->cols = Q;
+    f->cols = Q > 2 * pixels ? round_up(divide_up(Q, divide_up(Q, pixels)), vector) : Q;
+    f->flat = f->cols == Q && p->y_strides[3] == 1 && p->y_strides[2] == Q &&
+              (p->residual == DSCONV_RESIDUAL_NONE ||
+               (p->residual_strides[3] == 1 && p->residual_strides[2] == Q));
     f->shared = false;
+    int64_t best_rows = 1;
     double best = INFINITY;
-    for (int64_t rows = 1; rows <= P && (rows == 1 || rows * Q <= pixels); rows++)
+    for (int64_t rows = 1; rows <= P && (rows == 1 || rows * Q <= pixels); rows++) {
+        f->rows = rows;
+        choose_memory(f, vector);
+        if (rows > 1 && !fits(f))
+            break; /* whether a problem is refused must not depend on threads */
         for (int shared = 0; shared < 2; shared++) {
             double cost = tile_cost(f, threads, vector, rows, shared);
             if (cost >= best || (shared && threads == 1))
                 continue;
             best = cost;
-            f->rows = rows;
+            best_rows = rows;
             f->shared = shared;
         }
-    if (Q > 2 * pixels) {
-        f->rows = 1;
-        f->cols = round_up(divide_up(Q, divide_up(Q, pixels)), vector);
     }
+    f->rows = best_rows;
     f->tiles_p = divide_up(P, f->rows);
     f->tiles_q = divide_up(Q, f->cols);
-    f->flat = f->cols == Q && p->y_strides[3] == 1 && p->y_strides[2] == Q &&
-              (p->residual == DSCONV_RESIDUAL_NONE ||
-               (p->residual_strides[3] == 1 && p->residual_strides[2] == Q));
     choose_memory(f, vector);
 }
 
@@ -127,11 +136,12 @@ static const char *refuse(const cpu_context *context, const dsconv_shape *shape)
     if (shape->problem.layout != DSCONV_NCHW)
         return "layout nhwc";
     nchw_plan f = {.shape = *shape};
-    if (shape->mid_channels > memory_limit || shape->problem.stride_w > memory_limit ||
-        shape->problem.dil_w * shape->problem.s > memory_limit || shape->problem.r > memory_limit)
+    const dsconv_problem *p = &shape->problem;
+    if (shape->mid_channels > memory_limit || p->dil_w * p->s > most_window ||
+        p->stride_w > most_step || p->r > most_step)
         return "extents too large for a tile in the cache";
     choose_tile(&f, context->threads, context->kernels->vector_length);
-    if ((int64_t)(2 * f.d_size + f.scratch_size) > memory_limit)
+    if (!fits(&f))
         return "extents too large for a tile in the cache";
     return NULL;
 }

@@ -316,7 +316,8 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
         return cpu_out_of_memory(message);
     f->kernels = plan->kernels->nhwc;
     set_depthwise(f, shape);
-    f->large = pb->n * pb->x_strides[0] >= LARGE / (pb->dtype == DSCONV_F32 ? 4 : 2);
+    f->large = pb->x_strides[3] <= 2 * pb->c &&
+               pb->n * pb->x_strides[0] >= LARGE / (pb->dtype == DSCONV_F32 ? 4 : 2);
     f->out = (epilogue){pb->dtype, pb->residual, pb->act_out};
     const epilogue as_float = {DSCONV_F32, pb->residual, pb->act_out};
     f->direct = epilogue_clamp(&as_float, &f->lo, &f->hi);

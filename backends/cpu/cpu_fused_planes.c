@@ -10,12 +10,14 @@
 #include "kernels/planes.h"
 
 /* Bytes of an image and its result, as floats, up to which they stay in the cache. */
-static const int64_t most_bytes = 3 * 1024 * 1024;
-static const int64_t most_pixels = 28 * 28;
+static const int64_t most_bytes = INT64_C(3) << 20;
+static const int64_t most_pixels = 784;
 
 /* Rows of this many outputs fill the vectors of the NCHW kernels; turning such planes pays when
  * each value that is turned enters this many multiplications. */
 static const int64_t wide_row = 14, enough_products = 50;
+
+enum { LINE = 16 }; /* floats per cache line, a multiple of all vector lengths */
 
 typedef struct planes {
     cpu_plan pixels; /* one image in NHWC, fp32 */
@@ -31,6 +33,16 @@ typedef struct arguments {
 
 static int64_t round_up(int64_t a, int64_t multiple) {
     return (a + multiple - 1) / multiple * multiple;
+}
+
+static int64_t lines(int64_t channels) {
+    return round_up(channels, LINE) / LINE;
+}
+
+/* Floats from a pixel to the next: an odd number of cache lines spreads the pixels over the sets of
+ * the cache. */
+static int64_t pixel_pitch(int64_t channels) {
+    return (lines(channels) | 1) * LINE;
 }
 
 static size_t image_size(int64_t pixels, int64_t pitch) {
@@ -79,8 +91,8 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     f->pixels = *plan;
     f->pixels.data = NULL;
     dsconv_problem *inner = &f->pixels.shape.problem;
-    f->x_pitch = round_up(p->c, 16);
-    f->y_pitch = round_up(p->k, 16);
+    f->x_pitch = pixel_pitch(p->c);
+    f->y_pitch = pixel_pitch(p->k);
     inner->n = 1;
     inner->layout = DSCONV_NHWC;
     inner->dtype = DSCONV_F32;
@@ -144,19 +156,19 @@ static void image(const arguments *a, int64_t n, char *memory, void *tiles, int 
     float *x = (float *)(void *)memory, *y = (float *)(void *)(memory + f->x_size);
     const dsconv_run_params inner = {.x = x, .y = y, .workspace = tiles};
     int64_t begin, end;
-    cpu_share(f->x_pitch / 16, thread, threads, &begin, &end);
+    cpu_share(lines(p->c), thread, threads, &begin, &end);
     if (begin < end)
         k->planes_in((const char *)a->params->x + n * p->x_strides[0] * size, p->dtype,
-                     p->x_strides[1], 16 * begin, end * 16 < p->c ? end * 16 : p->c, p->h * p->w, x,
-                     f->x_pitch);
+                     p->x_strides[1], LINE * begin, end * LINE < p->c ? end * LINE : p->c,
+                     p->h * p->w, x, f->x_pitch);
     if (threads > 1)
         cpu_barrier();
     cpu_fused_nhwc_part(&f->pixels, &inner, thread, threads);
     if (threads > 1)
         cpu_barrier();
-    cpu_share(f->y_pitch / 16, thread, threads, &begin, &end);
+    cpu_share(lines(p->k), thread, threads, &begin, &end);
     if (begin < end)
-        k->planes_out(&f->out, y, f->y_pitch, 16 * begin, end * 16 < p->k ? end * 16 : p->k,
+        k->planes_out(&f->out, y, f->y_pitch, LINE * begin, end * LINE < p->k ? end * LINE : p->k,
                       a->plan->shape.p * a->plan->shape.q,
                       p->residual
                           ? (const char *)a->params->residual + n * p->residual_strides[0] * size

@@ -38,14 +38,15 @@ nhwc_tiling nhwc_make_tiling(int64_t n, int64_t p, int64_t q, int64_t pixels, bo
     const int64_t share = n * p * q / threads;
     if (pairs && 4 * q > pixels && share >= 8 * pixels) {
         t.rows = 2;
-        t.pieces = ceil_div(2 * q, pixels);
+        t.pieces = minimum(ceil_div(2 * q, pixels), maximum(q / COLUMNS, 1));
         t.tiles = ceil_div(p, t.rows) * t.pieces;
         return t;
     }
     t.tiles = count_tiles(n, p * q, pixels, threads);
     /* Whole rows or pairs of them, where that leaves the threads evenly loaded. */
     for (int64_t rows = pairs ? 2 : 1; rows > 0; rows--)
-        if (rows * q * 2 <= pixels && (share % (rows * q) == 0 || rows * q * 50 <= share)) {
+        if (rows * q * 2 <= pixels && rows * q <= share &&
+            (share % (rows * q) == 0 || rows * q * 50 <= share)) {
             t.align = rows * q;
             break;
         }

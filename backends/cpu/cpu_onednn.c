@@ -98,11 +98,13 @@ static bool is_dense(const dsconv_problem *pb, const int64_t strides[4], int64_t
 /* Largest divisor of the batch with which a part's largest tensor is no larger than this. */
 static int64_t images_per_part(const dsconv_shape *shape) {
     const int64_t limit = (int64_t)1 << 20;
-    int64_t image = y_image(shape), images = shape->problem.n > 0 ? shape->problem.n : 1;
+    int64_t image = y_image(shape), images = shape->problem.n;
     image = x_image(shape) > image ? x_image(shape) : image;
     image = mid_image(shape) > image ? mid_image(shape) : image;
-    while (images > 1 && (shape->problem.n % images || images > limit / image))
+    images = images > limit / image ? limit / image : images;
+    while (images > 1 && shape->problem.n % images)
         images--;
+    images = images > 1 ? images : 1;
     return images;
 }
 

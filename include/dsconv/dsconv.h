@@ -149,7 +149,8 @@ typedef struct dsconv_problem_info {
 
 /**
  * Checks a problem and computes what follows from it, without a backend.
- * Errors: INVALID_ARGUMENT naming the field and its value. Thread-safety: any thread.
+ * Errors: INVALID_ARGUMENT naming the field and its value, UNSUPPORTED for i8. Thread-safety: any
+ * thread.
  */
 DSCONV_API dsconv_status dsconv_problem_query(const dsconv_problem *problem,
                                               dsconv_problem_info *info);
@@ -210,7 +211,7 @@ typedef struct dsconv_context_params {
     size_t struct_size;
     const char *backend; /* name, or "auto"; NULL: DSCONV_BACKEND, and "auto" when that is unset */
     int32_t device;      /* index from 0 */
-    int32_t threads;     /* CPU threads; 0: OpenMP's count at creation */
+    int32_t threads;     /* CPU threads, at most 1024; 0: OpenMP's count at creation */
     dsconv_log_fn log;   /* may be NULL: nothing is logged */
     void *log_user;
 } dsconv_context_params;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # A program built by pkg-config against an installed tree that was moved: shared, then static.
-# pkgconfig.sh BUILD
+# pkgconfig.sh BUILD COMPILER, which is that of the build: its OpenMP is in the static library.
 . "$(dirname "$0")/lib.sh"
 need pkg-config cc
 install_elsewhere "$1"
@@ -13,12 +13,12 @@ case $(pkg-config --cflags --libs dsconv) in
 esac
 
 if [ -e "$libdir/libdsconv.so" ]; then
-  cc $(pkg-config --cflags dsconv) "$source" $(pkg-config --libs dsconv) \
+  "$2" $(pkg-config --cflags dsconv) "$source" $(pkg-config --libs dsconv) \
     "-Wl,-rpath,$libdir" -o "$work/shared" || fail "the shared library does not link"
   "$work/shared" $algos || fail "the shared library does not run"
 fi
 if [ -e "$libdir/libdsconv.a" ]; then
-  cc $(pkg-config --cflags dsconv) "$source" \
+  "$2" $(pkg-config --cflags dsconv) "$source" \
     $(pkg-config --static --libs dsconv | sed 's/-ldsconv/-l:libdsconv.a/') -o "$work/static" ||
     fail "the static library does not link"
   ! ldd "$work/static" | grep -q libdsconv || fail "linked with the shared library after all"

@@ -64,8 +64,8 @@ static void fetch_channel(background *b) {
     const int64_t size = (int64_t)dtype_size(p->dtype);
     const int64_t row = b->tile.p * p->stride_h - p->pad_top, begin = row < 0 ? 0 : row;
     int64_t end = row + (b->tile.rows - 1) * p->stride_h + (p->r - 1) * p->dil_h + 1;
-    if (b->steps == 0 || p->x_strides[3] != 1)
-        return;
+    if (b->steps == 0 || p->x_strides[3] != 1 || p->x_strides[2] > 2 * p->w)
+        return; /* too much of what lies there is no input */
     end = end > p->h ? p->h : end;
     const int64_t at = b->tile.n * p->x_strides[0] + (b->j + 1) / p->multiplier * p->x_strides[1];
     b->line = (const char *)b->run->params->x + (at + begin * p->x_strides[2]) * size;

@@ -3,28 +3,28 @@
 #include "vec.h"
 
 /* A square's rows have names of their own because GCC keeps an array of them in memory. */
+/* clang-format off */
 #if defined(__AVX512F__)
 #define EACH(X)                                                                                    \
     X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 #define STAGES                                                                                     \
-    PAIR(0, 1)                                                                                     \
-    PAIR(2, 3)                                                                                     \
-    PAIR(4, 5) PAIR(6, 7) PAIR(8, 9) PAIR(10, 11) PAIR(12, 13) PAIR(14, 15) PAIR(0, 2) PAIR(1, 3)  \
-        PAIR(4, 6) PAIR(5, 7) PAIR(8, 10) PAIR(9, 11) PAIR(12, 14) PAIR(13, 15) PAIR(0, 4)         \
-            PAIR(1, 5) PAIR(2, 6) PAIR(3, 7) PAIR(8, 12) PAIR(9, 13) PAIR(10, 14) PAIR(11, 15)     \
-                PAIR(0, 8) PAIR(1, 9) PAIR(2, 10) PAIR(3, 11) PAIR(4, 12) PAIR(5, 13) PAIR(6, 14)  \
-                    PAIR(7, 15)
+    PAIR(0, 1) PAIR(2, 3) PAIR(4, 5) PAIR(6, 7) PAIR(8, 9) PAIR(10, 11) PAIR(12, 13) PAIR(14, 15)  \
+    PAIR(0, 2) PAIR(1, 3) PAIR(4, 6) PAIR(5, 7) PAIR(8, 10) PAIR(9, 11) PAIR(12, 14) PAIR(13, 15)  \
+    PAIR(0, 4) PAIR(1, 5) PAIR(2, 6) PAIR(3, 7) PAIR(8, 12) PAIR(9, 13) PAIR(10, 14) PAIR(11, 15)  \
+    PAIR(0, 8) PAIR(1, 9) PAIR(2, 10) PAIR(3, 11) PAIR(4, 12) PAIR(5, 13) PAIR(6, 14) PAIR(7, 15)
 #elif defined(__AVX2__)
 #define EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 #define STAGES                                                                                     \
-    PAIR(0, 1)                                                                                     \
-    PAIR(2, 3)                                                                                     \
-    PAIR(4, 5) PAIR(6, 7) PAIR(0, 2) PAIR(1, 3) PAIR(4, 6) PAIR(5, 7) PAIR(0, 4) PAIR(1, 5)        \
-        PAIR(2, 6) PAIR(3, 7)
+    PAIR(0, 1) PAIR(2, 3) PAIR(4, 5) PAIR(6, 7)                                                    \
+    PAIR(0, 2) PAIR(1, 3) PAIR(4, 6) PAIR(5, 7)                                                    \
+    PAIR(0, 4) PAIR(1, 5) PAIR(2, 6) PAIR(3, 7)
 #else
 #define EACH(X) X(0) X(1) X(2) X(3)
-#define STAGES  PAIR(0, 1) PAIR(2, 3) PAIR(0, 2) PAIR(1, 3)
+#define STAGES                                                                                     \
+    PAIR(0, 1) PAIR(2, 3)                                                                          \
+    PAIR(0, 2) PAIR(1, 3)
 #endif
+/* clang-format on */
 
 /* Each stage moves one bit of the column's number into the row's. */
 #define PAIR(a, b)                                                                                 \
