@@ -19,6 +19,8 @@
  *    library newer than the caller reads what the caller knew; an unset size is refused.
  *  - The library never prints, aborts, exits or writes files, and reads the environment only in
  *    dsconv_context_create() and the functions that list backends.
+ *  - Any function may be called from any thread, and at the same time as others on the same object,
+ *    where it does not say otherwise; none on an object that another thread is destroying.
  *  - Sizes are in bytes where named `size`, otherwise in elements.
  */
 #ifndef DSCONV_DSCONV_H
@@ -211,7 +213,8 @@ typedef struct dsconv_context_params {
     size_t struct_size;
     const char *backend; /* name, or "auto"; NULL: DSCONV_BACKEND, and "auto" when that is unset */
     int32_t device;      /* index from 0 */
-    int32_t threads;     /* CPU threads, at most 1024; 0: OpenMP's count at creation */
+    int32_t threads;     /* CPU threads, at most 1024; 0: OpenMP's count at creation. A run inside a
+                          * parallel region or in a forked child takes one whatever this says */
     dsconv_log_fn log;   /* may be NULL: nothing is logged */
     void *log_user;
 } dsconv_context_params;
@@ -266,7 +269,8 @@ DSCONV_API dsconv_status dsconv_alloc(dsconv_context *context, size_t size, void
 /** Frees what dsconv_alloc() of this context gave; NULL is fine. */
 DSCONV_API void dsconv_free(dsconv_context *context, void *pointer);
 
-/** Copies `size` bytes in the order of `stream`; host memory may be reused on return. */
+/** Copies `size` bytes in the order of `stream`; host memory may be reused on return. Errors:
+ *  INVALID_ARGUMENT, DEVICE. */
 DSCONV_API dsconv_status dsconv_copy(dsconv_context *context, void *destination, const void *source,
                                      size_t size, dsconv_copy_kind kind, void *stream);
 
