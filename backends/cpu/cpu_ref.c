@@ -341,8 +341,7 @@ static dsconv_status ref_run(void *handle, const void *plan, const dsconv_run_pa
     const int64_t p = ref->shape.p, q = ref->shape.q;
     const int64_t pixels = ref->shape.problem.n * p * q;
 #ifdef _OPENMP
-    const int threads = dsconv_in_forked_child() ? 1 : ref->threads;
-#pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(dsconv_in_forked_child() ? 1 : ref->threads)
 #endif
     {
         double *mid = params->workspace;
