@@ -92,6 +92,16 @@ dsconv_status library_run(void *self, dsconv_message *message) {
     return say(dsconv_run(l->plan, &params), message);
 }
 
+dsconv_status library_fetch(const bench_library *l, dsconv_message *message) {
+    dsconv_status status = say(dsconv_synchronize(l->context, NULL), message);
+    for (int i = 0; i < TENSORS && status == DSCONV_OK && !l->host; i++)
+        if (is_output[i] && l->tensors->size[i] > 0)
+            status = say(dsconv_copy(l->context, l->tensors->data[i], l->data[i],
+                                     l->tensors->size[i], DSCONV_DEVICE_TO_HOST, NULL),
+                         message);
+    return status;
+}
+
 dsconv_status library_run_checked(bench_library *l, dsconv_message *message) {
     dsconv_status status = DSCONV_OK;
     for (int i = 0; i < TENSORS && status == DSCONV_OK; i++) {
@@ -104,14 +114,7 @@ dsconv_status library_run_checked(bench_library *l, dsconv_message *message) {
     }
     if (say(status, message) == DSCONV_OK)
         status = library_run(l, message);
-    if (status == DSCONV_OK)
-        status = say(dsconv_synchronize(l->context, NULL), message);
-    for (int i = 0; i < TENSORS && status == DSCONV_OK && !l->host; i++)
-        if (is_output[i] && l->tensors->size[i] > 0)
-            status = say(dsconv_copy(l->context, l->tensors->data[i], l->data[i],
-                                     l->tensors->size[i], DSCONV_DEVICE_TO_HOST, NULL),
-                         message);
-    return status;
+    return status == DSCONV_OK ? library_fetch(l, message) : status;
 }
 
 bench_traffic library_traffic(const bench_library *l) {

@@ -28,6 +28,9 @@ dsconv_status library_run(void *self, dsconv_message *message);
 /* Fills y and mid with NaN, runs, and brings both to the host's tensors. */
 dsconv_status library_run_checked(bench_library *library, dsconv_message *message);
 
+/* Waits for the device, and brings y and mid to the host's tensors. */
+dsconv_status library_fetch(const bench_library *library, dsconv_message *message);
+
 /* What a run reads and writes. */
 bench_traffic library_traffic(const bench_library *library);
 

@@ -10,9 +10,11 @@ enum { PEERS_MAX = 8 };
 typedef struct bench_peer {
     const char *name;
     char kernel[160];
-    bool comparable; /* takes and gives the caller's layout, so it may become the baseline */
+    bool comparable; /* may become the baseline */
+    bool checkable;  /* y is the problem's, in the caller's layout */
     bench_call call; /* reads and writes the library's tensors */
     void *handle;
+    void (*destroy)(struct bench_peer *self);
     const struct bench_peers *owner;
 } bench_peer;
 
@@ -20,7 +22,7 @@ typedef struct bench_peers {
     bench_peer item[PEERS_MAX];
     size_t count;
     const bench_library *library;
-    void *scratch;
+    void *scratch; /* host memory that the peers share */
     size_t scratch_size;
 } bench_peers;
 
@@ -29,5 +31,9 @@ typedef struct bench_peers {
 dsconv_status peers_open(bench_peers *peers, const bench_library *library, int32_t threads,
                          dsconv_message *message);
 void peers_close(bench_peers *peers);
+
+/* The parts of peers_open for each kind of device. */
+dsconv_status peers_open_onednn(bench_peers *peers, int32_t threads, dsconv_message *message);
+dsconv_status peers_open_cudnn(bench_peers *peers, dsconv_message *message);
 
 #endif

@@ -72,11 +72,13 @@ static dsconv_status verify_peer(const bench_library *l, const bench_peer *peer,
     const bench_tensors *t = l->tensors;
     bench_check check;
     result->rel_l2 = -1.0;
-    if (!peer->comparable || !l->host)
+    if (!peer->checkable)
         return DSCONV_OK;
     if (t->data[RESIDUAL])
         memcpy(t->data[Y], t->data[RESIDUAL], t->size[Y]);
-    const dsconv_status status = peer->call.run(peer->call.self, message);
+    dsconv_status status = peer->call.run(peer->call.self, message);
+    if (status == DSCONV_OK)
+        status = library_fetch(l, message);
     if (status != DSCONV_OK)
         return status;
     if (!check_outputs(t, t->data[Y], false, false, &check))
