@@ -1,4 +1,5 @@
 /* dsconv-bench: verifies and times libdsconv. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,23 +167,45 @@ static void print_jobs(const bench_jobs *jobs) {
         printf("%s\t%s\t%s\n", jobs->items[i].set, jobs->items[i].layer, jobs->items[i].text);
 }
 
+/* Before any work, as the plot comes last. */
+static bool can_plot(const bench_options *options) {
+    if (!options->time) {
+        fprintf(stderr, "dsconv-bench: --plot needs --mode time or both\n");
+        return false;
+    }
+    if (!plot_available()) {
+        fprintf(stderr, "dsconv-bench: --plot needs gnuplot, which is not installed\n");
+        return false;
+    }
+    FILE *file = fopen(options->plot, "a");
+    if (!file || fclose(file) != 0) {
+        fprintf(stderr, "dsconv-bench: --plot %s: %s\n", options->plot, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
 int main(int argc, char **argv) {
     bench_options options;
     bench_jobs jobs = {0};
     int status = options_parse(argc, argv, &options);
     if (status >= 0)
         return status;
-    if (options.list)
-        return list_backends() ? EXIT_USAGE : EXIT_SUCCESS;
-    if (options.plot && !plot_available()) {
-        fprintf(stderr, "dsconv-bench: --plot needs gnuplot, which is not installed\n");
+    if (options.plot && !can_plot(&options))
         return EXIT_USAGE;
+    status = options.list ? EXIT_SUCCESS : jobs_collect(&options, &jobs);
+    if (status == EXIT_SUCCESS) {
+        if (options.list)
+            status = list_backends() ? EXIT_USAGE : EXIT_SUCCESS;
+        else if (options.print)
+            print_jobs(&jobs);
+        else
+            status = work(&options, &jobs);
     }
-    status = jobs_collect(&options, &jobs);
-    if (status == 0 && options.print)
-        print_jobs(&jobs);
-    else if (status == 0)
-        status = work(&options, &jobs);
     jobs_free(&jobs);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "dsconv-bench: standard output: %s\n", strerror(errno));
+        status = worse(status, EXIT_OUT_OF_BOUNDS);
+    }
     return status;
 }

@@ -62,6 +62,16 @@ static int add_or_say(bench_jobs *jobs, const bench_options *options, const char
     return EXIT_USAGE;
 }
 
+/* Without the comment, and the blanks around. */
+static const char *trim(char *line) {
+    static const char blanks[] = " \t\r\n";
+    line[strcspn(line, "#")] = '\0';
+    line += strspn(line, blanks);
+    for (size_t length = strlen(line); length > 0 && strchr(blanks, line[length - 1]); length--)
+        line[length - 1] = '\0';
+    return line;
+}
+
 static int add_file(bench_jobs *jobs, const bench_options *options) {
     char line[PROBLEM_TEXT_SIZE];
     int status = 0;
@@ -70,10 +80,16 @@ static int add_file(bench_jobs *jobs, const bench_options *options) {
         fprintf(stderr, "dsconv-bench: --file %s: %s\n", options->file, strerror(errno));
         return EXIT_USAGE;
     }
+    const size_t before = jobs->count;
     while (status == 0 && fgets(line, sizeof line, file)) {
-        line[strcspn(line, "#\r\n \t")] = '\0';
-        if (line[0] != '\0')
-            status = add_or_say(jobs, options, line);
+        const char *text = trim(line);
+        if (text[0] != '\0')
+            status = add_or_say(jobs, options, text);
+    }
+    if (status == 0 && (ferror(file) || jobs->count == before)) {
+        fprintf(stderr, "dsconv-bench: --file %s: %s\n", options->file,
+                ferror(file) ? strerror(errno) : "no problem in it");
+        status = EXIT_USAGE;
     }
     (void)fclose(file);
     return status;

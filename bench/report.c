@@ -65,7 +65,8 @@ static void add_errors(fields *f, const bench_result *r, const char *verified) {
     number(f, "rel_l2_bound", verdict_rel_l2_limit(v), r->verified);
     number(f, "max_abs", v->max_abs, r->verified);
     number(f, "max_ulp", v->max_ulp, r->verified);
-    truth(f, "pass", result_passes(r));
+    f->item[f->count++] =
+        (field){.name = "pass", .kind = r->verified ? TRUTH : TEXT, .number = result_passes(r)};
 }
 
 static void collect(const bench_result *r, const char *verified, fields *f) {

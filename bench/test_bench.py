@@ -56,6 +56,25 @@ class Usage(unittest.TestCase):
         self.refused("--algo", "nonsense", "--backend", "cpu", SMALL, naming="nonsense")
         self.refused("--device", "99", "--backend", "cpu", SMALL, naming="99")
 
+    def test_problems_from_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            problems = pathlib.Path(folder, "problems")
+            problems.write_text(f"# two\n  {SMALL} # the first\n\n{SMALL},k=7\t\n", encoding="utf-8")
+            printed = bench("--print", "--file", str(problems))
+            self.assertEqual(printed.returncode, 0, printed)
+            self.assertEqual(len(printed.stdout.splitlines()), 2)
+            problems.write_text("# none\n", encoding="utf-8")
+            self.refused("--file", str(problems), naming="no problem")
+            problems.write_text(f"{SMALL} {SMALL}\n", encoding="utf-8")
+            self.refused("--file", str(problems), naming=SMALL)
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            result = subprocess.run([BENCH, "--list"], stdout=full, stderr=subprocess.PIPE,
+                                    text=True, check=False)
+        self.assertEqual(result.returncode, 1, result)
+        self.assertIn("standard output", result.stderr)
+
     def test_help_and_version(self):
         for option in ("--help", "--version"):
             result = bench(option)
@@ -142,6 +161,10 @@ class Output(unittest.TestCase):
                 self.assertAlmostEqual(line["speedup"], best / line["median_ms"])
         self.assertIn("layout=nhwc", lines[1]["problem"])
 
+    def test_pass_is_unknown_where_nothing_was_verified(self):
+        result = bench("--backend", "cpu", "--reps", "1", "--format", "json", "--mode", "time", SMALL)
+        self.assertIsNone(json.loads(result.stdout)["pass"])
+
     def test_csv_agrees_with_its_header(self):
         result = bench("--backend", "ref", "--mode", "verify", "--format", "csv", SMALL, SMALL)
         rows = list(csv.DictReader(io.StringIO(result.stdout)))
@@ -183,6 +206,13 @@ class Output(unittest.TestCase):
                            SMALL)
             self.assertEqual(result.returncode, 0, result)
             self.assertIn("<svg", plot.read_text(encoding="utf-8"))
+
+    def test_plot_is_refused_before_the_work(self):
+        for arguments, naming in ((["--plot", "/no/such/folder/x.svg"], "/no/such/folder/x.svg"),
+                                  (["--plot", "x.svg", "--mode", "verify"], "--mode")):
+            result = bench("--backend", "cpu", *arguments, SMALL)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), result)
+            self.assertIn(naming, result.stderr)
 
     def test_plot_without_gnuplot(self):
         with tempfile.TemporaryDirectory() as folder:
