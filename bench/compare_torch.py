@@ -4,7 +4,7 @@
 All candidates of a problem are interleaved; each sample lasts at least 30 ms; samples in which
 other jobs kept this process's threads off the processors are dropped (as dsconv-bench does it).
 Each problem is timed in both layouts: NCHW against PyTorch's contiguous tensors, NHWC against
-channels_last. Needs PyTorch 1.13 or newer (python3-torch of Debian, or pip).
+channels_last; on CUDA against the other layout and CUDA graphs, too. Needs PyTorch 1.13 or newer (python3-torch of Debian, or pip).
 """
 import argparse
 import math
@@ -190,20 +190,24 @@ def graphed(call):
     return replay
 
 
-def cuda_peers(problem, tensors, layout):
-    torch.backends.cudnn.benchmark = True
+def with_tf32(call, allowed):
+    def run():
+        torch.backends.cudnn.allow_tf32 = allowed
+        return call()
+    return run
 
-    def with_tf32(call, allowed):
-        def run():
-            torch.backends.cudnn.allow_tf32 = allowed
-            return call()
-        return run
+
+def cuda_peers(problem, tensors, layout):
+    """In both layouts with the problem's math; with TF32 too, which is what PyTorch does unasked."""
+    torch.backends.cudnn.benchmark = True
+    tf32 = ds.MATHS[problem.math] == "tf32"
     own = eager(problem, tensors, layout)
     other = eager(problem, tensors, "nchw" if layout == "nhwc" else "nhwc")
-    peers = {"eager": with_tf32(own, True), "strict": with_tf32(own, False),
-             "other layout": with_tf32(other, True)}
-    peers["graph"] = graphed(peers["eager"])
-    peers["strict graph"] = graphed(peers["strict"])
+    peers = {"eager": with_tf32(own, tf32), "other layout": with_tf32(other, tf32)}
+    for name in list(peers):
+        peers[name + " graph"] = graphed(peers[name])
+    if problem.dtype == 0 and not tf32:
+        peers["eager tf32"] = with_tf32(own, True)
     return peers
 
 
@@ -222,6 +226,9 @@ def compare(library, args, problem, layout):
     tensors = Tensors(problem, device, args.seed)
     plan, ours = library_call(library, problem, tensors, layout)
     peers = peers_of(problem, tensors, layout)
+    if args.compile:
+        compiled = torch.compile(eager(problem, tensors, layout))
+        peers["compile"] = with_tf32(compiled, ds.MATHS[problem.math] == "tf32")
     difference = max(relative_l2(ours(), peer()) for peer in peers.values())
     times = measure(timer(), {"dsconv": ours, **peers}, args.reps)
     plan.close()
@@ -230,7 +237,7 @@ def compare(library, args, problem, layout):
 
 def problems(args):
     command = [args.bench, "--print"] + args.problem
-    for option in ("set", "file", "batch", "dtype"):
+    for option in ("set", "file", "batch", "dtype", "math"):
         if getattr(args, option):
             command += ["--" + option, getattr(args, option)]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -242,10 +249,11 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("problem", nargs="*", help="problem strings (default: kernelbench86)")
-    for option in ("set", "file", "batch", "dtype"):
+    for option in ("set", "file", "batch", "dtype", "math"):
         parser.add_argument("--" + option, help="as in dsconv-bench")
     parser.add_argument("--layout", choices=ds.LAYOUTS, help="one layout (default: both)")
     parser.add_argument("--backend", default="cpu", choices=DEVICES)
+    parser.add_argument("--compile", action="store_true", help="torch.compile, too (slow to start)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--reps", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
@@ -269,7 +277,8 @@ def main():
                 times, difference = compare(library, args, problem, layout)
             name = f"{network} {layer}".strip() or text
             ours = times.pop("dsconv")
-            ratios[layout].append(min(times.values()) / ours)
+            same_math = [ms for peer, ms in times.items() if peer != "eager tf32"]
+            ratios[layout].append(min(same_math) / ours)
             row = "  ".join(f"{n} {ms:.4f} ms {ms / ours:.3f} x" for n, ms in times.items())
             print(f"{name:<44.44} {layout}  dsconv {ours:.4f} ms  {row}  difference "
                   f"{difference:.1e}", flush=True)
