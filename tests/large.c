@@ -1,11 +1,12 @@
 /*
- * Tensors whose offsets pass 2^31 elements, on a host backend:
+ * Tensors whose offsets pass 2^31 elements:
  *
  *   large BACKEND [ALGO]
  *
- * The memory is reserved, not used: a few rows or images lie far apart, or a large image is sampled
- * by a large stride. Exit status: 0 all agree, 1 a failure, 77 no such device or algorithm here, or
- * one that offers no such problem.
+ * Host memory is reserved, not used: a few rows or images lie far apart, or a large image is
+ * sampled by a large stride. Of a device's memory as much is taken, up to 17 GB a tensor. Exit
+ * status: 0 all agree, 1 a failure, 77 no such device or algorithm here, or one that offers no such
+ * problem.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,25 +50,32 @@ static void release(tensor *t) {
         munmap(t->data, byte_span(t));
 }
 
-/* Numbers at every pixel that some window covers; the rest stays zero, in memory never touched. */
-static void fill_windows(const dsconv_problem *problem, const tensor *x) {
+/* Calls back for the part of x that each output pixel's window covers, where that is whole. */
+static bool each_window(const dsconv_problem *problem, const tensor *x,
+                        bool (*call)(void *user, const tensor *window), void *user) {
     const tensor y = problem_y(problem);
-    const fill f = {FILL_UNIFORM, 1.0};
-    rng random = {1};
+    bool ok = true;
     tensor window = *x;
     window.dims[2] = problem->r;
     window.dims[3] = problem->s;
-    for (int64_t p = 0; p < y.dims[2]; p++) {
-        for (int64_t q = 0; q < y.dims[3]; q++) {
+    for (int64_t p = 0; p < y.dims[2] && ok; p++) {
+        for (int64_t q = 0; q < y.dims[3] && ok; q++) {
             const int64_t h = p * problem->stride_h - problem->pad_top;
             const int64_t w = q * problem->stride_w - problem->pad_left;
             if (h < 0 || w < 0 || h + problem->r > problem->h || w + problem->s > problem->w)
                 continue;
             window.data =
                 (char *)x->data + (size_t)tensor_offset(x, 0, 0, h, w) * dtype_size(problem->dtype);
-            tensor_fill(&window, f, &random);
+            ok = call(user, &window);
         }
     }
+    return ok;
+}
+
+static bool fill_window(void *user, const tensor *window) {
+    const fill f = {FILL_UNIFORM, 1.0};
+    tensor_fill(window, f, user);
+    return true;
 }
 
 /* One problem with its tensors in reserved memory. Its weights come from a small twin's. */
@@ -91,7 +99,7 @@ static bool sparse_make(sparse *s, const dsconv_problem *problem) {
     if (strided)
         tensor_copy(&s->x, &s->m.in.x);
     else
-        fill_windows(problem, &s->x);
+        (void)each_window(problem, &s->x, fill_window, &(rng){1});
     if (problem->residual != DSCONV_RESIDUAL_NONE)
         tensor_copy(&s->residual, &s->m.in.residual);
     s->m.in.x = s->x;
@@ -106,7 +114,63 @@ static void sparse_free(sparse *s) {
     material_free(&s->m);
 }
 
-static bool compute(dsconv_plan *plan, const sparse *s) {
+/* A tensor in a device's memory, beside that in the host's. */
+typedef struct twin {
+    dsconv_context *context;
+    const tensor *host;
+    void *device;
+    dsconv_copy_kind kind;
+} twin;
+
+/* Copies the elements of a part of the host's tensor one by one, for they lie far apart. */
+static bool copy_elements(void *user, const tensor *part) {
+    const twin *t = user;
+    const size_t size = dtype_size(part->dtype);
+    bool ok = true;
+    for (int64_t i = 0; i < tensor_count(part) && ok; i++) {
+        const int64_t w = i % part->dims[3], h = i / part->dims[3] % part->dims[2];
+        const int64_t row = i / part->dims[3] / part->dims[2];
+        char *host =
+            (char *)part->data +
+            (size_t)tensor_offset(part, row / part->dims[1], row % part->dims[1], h, w) * size;
+        char *device = (char *)t->device + (host - (char *)t->host->data);
+        const bool to_device = t->kind == DSCONV_HOST_TO_DEVICE;
+        ok = dsconv_copy(t->context, to_device ? device : host, to_device ? host : device, size,
+                         t->kind, NULL) == DSCONV_OK;
+    }
+    return ok;
+}
+
+/* On a device, the addresses of run are those of its twins. */
+static bool run_on_device(const target *t, dsconv_plan *plan, const sparse *s,
+                          dsconv_run_params *params) {
+    const tensor *tensors[3] = {&s->x, &s->residual, &s->y};
+    twin twins[3];
+    bool ok = true;
+    for (int i = 0; i < 3; i++) {
+        twins[i] = (twin){t->contexts[1], tensors[i], NULL, DSCONV_HOST_TO_DEVICE};
+        if (ok && tensors[i]->data != NULL)
+            ok = dsconv_alloc(t->contexts[1], byte_span(tensors[i]), &twins[i].device) == DSCONV_OK;
+    }
+    if (s->m.problem.x_strides[0] != 0)
+        ok = ok && copy_elements(&twins[0], &s->x);
+    else
+        ok = ok && each_window(&s->m.problem, &s->x, copy_elements, &twins[0]);
+    if (params->residual != NULL)
+        ok = ok && copy_elements(&twins[1], &s->residual);
+    params->x = twins[0].device;
+    params->residual = params->residual != NULL ? twins[1].device : NULL;
+    params->y = twins[2].device;
+    ok = ok && dsconv_run(plan, params) == DSCONV_OK &&
+         dsconv_synchronize(t->contexts[1], NULL) == DSCONV_OK;
+    twins[2].kind = DSCONV_DEVICE_TO_HOST;
+    ok = ok && copy_elements(&twins[2], &s->y);
+    for (int i = 0; i < 3; i++)
+        dsconv_free(t->contexts[1], twins[i].device);
+    return ok;
+}
+
+static bool compute(const target *t, dsconv_plan *plan, const sparse *s) {
     dsconv_weights weights = DSCONV_WEIGHTS_INIT;
     weights.w_dw = s->m.in.w_dw;
     weights.w_pw = s->m.in.w_pw;
@@ -119,9 +183,11 @@ static bool compute(dsconv_plan *plan, const sparse *s) {
     params.y = s->y.data;
     params.residual = s->m.problem.residual != DSCONV_RESIDUAL_NONE ? s->residual.data : NULL;
     params.workspace_size = info.workspace_size;
-    params.workspace = malloc(info.workspace_size + 1);
-    const bool ok = params.workspace != NULL && dsconv_run(plan, &params) == DSCONV_OK;
-    free(params.workspace);
+    if (dsconv_alloc(t->contexts[1], info.workspace_size, &params.workspace) != DSCONV_OK)
+        return false;
+    const bool ok =
+        t->host ? dsconv_run(plan, &params) == DSCONV_OK : run_on_device(t, plan, s, &params);
+    dsconv_free(t->contexts[1], params.workspace);
     return ok;
 }
 
@@ -153,7 +219,7 @@ static outcome run_problem(const target *t, const char *text) {
     } else if (dsconv_supports(t->contexts[1], &problem, t->algo) == DSCONV_ERROR_UNSUPPORTED) {
         result = OUTCOME_UNSUPPORTED;
     } else if (dsconv_plan_create(t->contexts[1], &problem, &params, &plan) != DSCONV_OK ||
-               !compute(plan, &s)) {
+               !compute(t, plan, &s)) {
         trial_complain(t, &s.m, dsconv_last_message());
     } else if (check(t, &s)) {
         result = OUTCOME_PASS;
