@@ -35,6 +35,9 @@ static dsconv_status make(dsconv_plan *plan, const dsconv_plan_params *params) {
         plan->workspace_size = plan->info.workspace_size + WORKSPACE_ALIGNMENT - 1;
     dsconv_log_line(&context->log, DSCONV_LOG_INFO, "%s: plan with %s (%s)", context->backend->name,
                     plan->info.algo, plan->info.kernel);
+    dsconv_log_line(&context->log, DSCONV_LOG_DEBUG,
+                    "%s: %g flops, %g compulsory bytes, workspace %zu", context->backend->name,
+                    plan->cost.flops, plan->cost.compulsory_bytes, plan->workspace_size);
     return DSCONV_OK;
 }
 

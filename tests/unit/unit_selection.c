@@ -219,6 +219,29 @@ static void log_levels(void **state) {
     variable("DSCONV_LOG", NULL);
 }
 
+static void debug_tells_what_a_plan_costs(void **state) {
+    (void)state;
+    static const char *const levels[] = {"info", "debug"};
+    for (int i = 0; i < 2; i++) {
+        lines log = {0, ""};
+        dsconv_context_params params = DSCONV_CONTEXT_PARAMS_INIT;
+        dsconv_problem problem = DSCONV_PROBLEM_INIT;
+        dsconv_context *context;
+        dsconv_plan *plan;
+        problem.n = problem.c = problem.h = problem.w = problem.k = problem.r = problem.s = 1;
+        variable("DSCONV_LOG", levels[i]);
+        params.log = collect;
+        params.log_user = &log;
+        params.backend = "cpu";
+        expect_ok(dsconv_context_create(&params, &context));
+        expect_ok(dsconv_plan_create(context, &problem, NULL, &plan));
+        assert_int_equal(strstr(log.text, "cpu: 4 flops") != NULL, i);
+        dsconv_plan_destroy(plan);
+        dsconv_context_destroy(context);
+    }
+    variable("DSCONV_LOG", NULL);
+}
+
 /* From here on the modules opened stay known to the process. */
 static void auto_passes_over_the_unusable(void **state) {
     (void)state;
@@ -273,6 +296,7 @@ int main(void) {
         cmocka_unit_test(module_directories),
         cmocka_unit_test(hostile_module_works),
         cmocka_unit_test(log_levels),
+        cmocka_unit_test(debug_tells_what_a_plan_costs),
         cmocka_unit_test(auto_passes_over_the_unusable),
         cmocka_unit_test(named_never_falls_back),
         cmocka_unit_test(auto_takes_the_first_usable),
