@@ -136,15 +136,16 @@ def eager(problem, t, layout):
     symmetric = pads[0] == pads[1] and pads[2] == pads[3]
     kept, stride, dilation = ((p.pad_top, p.pad_left) if symmetric else 0,
                               (p.stride_h, p.stride_w), (p.dil_h, p.dil_w))
+    groups, alpha_mid, alpha_out, when = p.c, p.act_mid.alpha, p.act_out.alpha, p.residual
 
     def call():
         padded = x if symmetric else F.pad(x, pads)
-        mid = F.conv2d(padded, w_dw, t.bias_dw, stride, kept, dilation, p.c)
-        y = F.conv2d(act_mid(mid, p.act_mid.alpha), w_pw, t.bias_pw)
-        if p.residual == 1:
+        mid = F.conv2d(padded, w_dw, t.bias_dw, stride, kept, dilation, groups)
+        y = F.conv2d(act_mid(mid, alpha_mid), w_pw, t.bias_pw)
+        if when == 1:
             y.add_(residual)
-        y = act_out(y, p.act_out.alpha)
-        return y.add_(residual) if p.residual == 2 else y
+        y = act_out(y, alpha_out)
+        return y.add_(residual) if when == 2 else y
     return call
 
 
