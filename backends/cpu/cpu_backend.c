@@ -122,7 +122,7 @@ static dsconv_status supports(void *handle, const dsconv_shape *shape, const cha
 static void plan_destroy(void *handle, void *opaque) {
     (void)handle;
     cpu_plan *plan = opaque;
-    plan->algo->destroy(plan);
+    cpu_plan_release(plan);
     free(plan);
 }
 
@@ -152,11 +152,38 @@ static dsconv_status plan_create(void *handle, const dsconv_shape *shape,
     return DSCONV_OK;
 }
 
-static dsconv_status set_weights(void *handle, void *opaque, const dsconv_weights *weights,
+/* Floats as they are; others converted into *next, which moves on. */
+static const float *as_floats(const void *from, int64_t count, dsconv_dtype type, float **next) {
+    if (!from || type == DSCONV_F32)
+        return from;
+    float *to = *next;
+    cpu_to_float(to, from, count, type);
+    *next += count;
+    return to;
+}
+
+static dsconv_status set_weights(void *handle, void *opaque, const dsconv_weights *from,
                                  dsconv_message *message) {
     (void)handle;
     cpu_plan *plan = opaque;
-    return plan->algo->set_weights(plan, weights, message);
+    const dsconv_problem *p = &plan->shape.problem;
+    const int64_t mid = plan->shape.mid_channels, taps = p->r * p->s;
+    float *floats = NULL;
+    if (p->dtype != DSCONV_F32) {
+        floats = cpu_alloc(mid * (taps + p->k + 1) + p->k, sizeof *floats);
+        if (!floats)
+            return cpu_out_of_memory(message);
+    }
+    float *next = floats;
+    const cpu_weights weights = {
+        .w_dw = as_floats(from->w_dw, mid * taps, p->dtype, &next),
+        .bias_dw = as_floats(from->bias_dw, mid, p->dtype, &next),
+        .w_pw = as_floats(from->w_pw, mid * p->k, p->dtype, &next),
+        .bias_pw = as_floats(from->bias_pw, p->k, p->dtype, &next),
+    };
+    const dsconv_status status = plan->algo->set_weights(plan, &weights, message);
+    free(floats);
+    return status;
 }
 
 static dsconv_status run(void *handle, const void *opaque, const dsconv_run_params *params,

@@ -2,7 +2,7 @@
 #include "cpu_kernels.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "kernels/nchw.h"
 
@@ -18,14 +18,6 @@ static const int64_t most_window = 1 << 20, most_step = 1 << 12;
 /* Outputs larger than this leave the caches anyway, so they are stored past them. */
 static const int64_t stream_from = (int64_t)8 * 1024 * 1024;
 
-static int64_t divide_up(int64_t a, int64_t b) {
-    return a / b + (a % b != 0);
-}
-
-static int64_t round_up(int64_t a, int64_t b) {
-    return divide_up(a, b) * b;
-}
-
 /* Slots of a tile: consecutive input rows, or those of each tap apart where that takes fewer. */
 static void choose_slots(nchw_plan *f) {
     const dsconv_problem *p = &f->shape.problem;
@@ -40,7 +32,7 @@ static void choose_memory(nchw_plan *f, int64_t vector) {
     const dsconv_problem *p = &f->shape.problem;
     const int64_t columns = (f->cols - 1) * p->stride_w + (p->s - 1) * p->dil_w + 1;
     choose_slots(f);
-    f->phase_pitch = round_up(divide_up(columns, p->stride_w) + 2 * vector, vector);
+    f->phase_pitch = round_up(ceil_div(columns, p->stride_w) + 2 * vector, vector);
     f->slot_pitch = f->phase_pitch * p->stride_w;
     f->pitch = f->flat ? (f->rows - 1) * f->cols + round_up(f->cols, vector)
                        : f->rows * round_up(f->cols, vector);
@@ -72,7 +64,7 @@ static double tile_cost(const nchw_plan *f, int threads, int64_t vector, int64_t
                         bool shared) {
     const dsconv_problem *p = &f->shape.problem;
     const int64_t full = f->shape.p / rows, rest = f->shape.p % rows;
-    const double width = (double)divide_up(f->shape.q, vector), k = (double)p->k;
+    const double width = (double)ceil_div(f->shape.q, vector), k = (double)p->k;
     const double taps = 1.3 * (double)(p->r * p->s);
     double times[2];
     for (int i = 0; i < 2; i++) {
@@ -105,7 +97,7 @@ static void choose_tile(nchw_plan *f, int threads, int64_t vector) {
     int64_t pixels = d_target / (f->shape.mid_channels * (int64_t)sizeof(float));
     if (pixels < 3 * vector)
         pixels = 3 * vector;
-    f->cols = Q > 2 * pixels ? round_up(divide_up(Q, divide_up(Q, pixels)), vector) : Q;
+    f->cols = Q > 2 * pixels ? round_up(ceil_div(Q, ceil_div(Q, pixels)), vector) : Q;
     f->flat = f->cols == Q && p->y_strides[3] == 1 && p->y_strides[2] == Q &&
               (p->residual == DSCONV_RESIDUAL_NONE ||
                (p->residual_strides[3] == 1 && p->residual_strides[2] == Q));
@@ -127,8 +119,8 @@ static void choose_tile(nchw_plan *f, int threads, int64_t vector) {
         }
     }
     f->rows = best_rows;
-    f->tiles_p = divide_up(P, f->rows);
-    f->tiles_q = divide_up(Q, f->cols);
+    f->tiles_p = ceil_div(P, f->rows);
+    f->tiles_q = ceil_div(Q, f->cols);
     choose_memory(f, vector);
 }
 
@@ -146,39 +138,24 @@ static const char *refuse(const cpu_context *context, const dsconv_shape *shape)
     return NULL;
 }
 
-static void destroy(cpu_plan *plan) {
-    nchw_plan *f = plan->data;
-    if (f) {
-        free(f->tap);
-        free(f->zeros);
-        free(f->w_dw);
-        free(f->bias_dw);
-        free(f->bias_pw);
-        free(f->w_pw);
-        free(f->non_finite);
-    }
-    free(f);
-}
-
 static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     const dsconv_problem *p = &plan->shape.problem;
     const int64_t mid = plan->shape.mid_channels, rows = plan->kernels->nchw_pw_rows;
-    nchw_plan *f = plan->data = calloc(1, sizeof *f);
+    nchw_plan *f = plan->data = cpu_plan_alloc(plan, 1, sizeof *f);
     if (!f)
         return cpu_out_of_memory(message);
     f->shape = plan->shape;
     f->mid = (epilogue){DSCONV_F32, DSCONV_RESIDUAL_NONE, p->act_mid};
     f->out = (epilogue){p->dtype, p->residual, p->act_out};
     choose_tile(f, plan->threads, plan->kernels->vector_length);
-    f->tap = cpu_alloc(p->s, sizeof *f->tap);
-    f->zeros = cpu_alloc(f->slot_pitch, sizeof(float));
-    f->w_dw = cpu_alloc(mid, (size_t)(p->r * p->s) * sizeof(float));
-    f->bias_dw = cpu_alloc(mid, sizeof(float));
-    f->bias_pw = cpu_alloc(round_up(p->k, rows), sizeof(float));
-    f->w_pw = cpu_alloc(round_up(p->k, rows), (size_t)mid * sizeof(float));
-    f->non_finite = cpu_alloc(mid, sizeof(bool));
-    if (!f->tap || !f->zeros || !f->w_dw || !f->bias_dw || !f->bias_pw || !f->w_pw ||
-        !f->non_finite)
+    f->tap = cpu_plan_alloc(plan, p->s, sizeof *f->tap);
+    f->zeros = cpu_plan_alloc(plan, f->slot_pitch, sizeof(float));
+    f->w_dw = cpu_plan_alloc(plan, mid, (size_t)(p->r * p->s) * sizeof(float));
+    f->bias_dw = cpu_plan_alloc(plan, mid, sizeof(float));
+    f->bias_pw = cpu_plan_alloc(plan, round_up(p->k, rows), sizeof(float));
+    f->w_pw = cpu_plan_alloc(plan, round_up(p->k, rows), (size_t)mid * sizeof(float));
+    f->non_finite = cpu_plan_alloc(plan, mid, sizeof(bool));
+    if (plan->out_of_memory)
         return cpu_out_of_memory(message);
     for (int64_t s = 0; s < p->s; s++)
         f->tap[s] = s * p->dil_w % p->stride_w * f->phase_pitch + s * p->dil_w / p->stride_w;
@@ -188,30 +165,24 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     return DSCONV_OK;
 }
 
-static dsconv_status set_weights(cpu_plan *plan, const dsconv_weights *from,
-                                 dsconv_message *message) {
+static dsconv_status set_weights(cpu_plan *plan, const cpu_weights *from, dsconv_message *message) {
     const dsconv_problem *p = &plan->shape.problem;
     const int64_t mid = plan->shape.mid_channels, rows = plan->kernels->nchw_pw_rows;
     nchw_plan *f = plan->data;
-    float *line = cpu_alloc(mid, sizeof(float));
-    if (!line)
-        return cpu_out_of_memory(message);
-    cpu_to_float(f->w_dw, from->w_dw, mid * p->r * p->s, p->dtype);
+    (void)message;
+    memcpy(f->w_dw, from->w_dw, (size_t)(mid * p->r * p->s) * sizeof(float));
     if (from->bias_dw)
-        cpu_to_float(f->bias_dw, from->bias_dw, mid, p->dtype);
+        memcpy(f->bias_dw, from->bias_dw, (size_t)mid * sizeof(float));
     if (from->bias_pw)
-        cpu_to_float(f->bias_pw, from->bias_pw, p->k, p->dtype);
+        memcpy(f->bias_pw, from->bias_pw, (size_t)p->k * sizeof(float));
     for (int64_t i = 0; i < mid * p->r * p->s; i++)
         if (!isfinite(f->w_dw[i]))
             f->non_finite[i / (p->r * p->s)] = true;
     for (int64_t k = 0; k < p->k; k++) {
-        const char *row = (const char *)from->w_pw + k * mid * (p->dtype == DSCONV_F32 ? 4 : 2);
-        cpu_to_float(line, row, mid, p->dtype);
         float *to = f->w_pw + k / rows * rows * mid + k % rows;
         for (int64_t j = 0; j < mid; j++)
-            to[j * rows] = line[j];
+            to[j * rows] = from->w_pw[k * mid + j];
     }
-    free(line);
     return DSCONV_OK;
 }
 
@@ -241,7 +212,6 @@ const cpu_algo cpu_algo_fused_nchw = {
     .name = "fused",
     .refuse = refuse,
     .create = create,
-    .destroy = destroy,
     .set_weights = set_weights,
     .run = run,
 };

@@ -5,7 +5,6 @@
  * drives the pointwise weights out of the L1 cache.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cpu_fused_nhwc.h"
@@ -61,22 +60,6 @@ static void prefetch(const char *p) {
 #else
     __builtin_prefetch(p);
 #endif
-}
-
-static int64_t round_up(int64_t a, int64_t multiple) {
-    return (a + multiple - 1) / multiple * multiple;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
-static int64_t minimum(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-static int64_t maximum(int64_t a, int64_t b) {
-    return a > b ? a : b;
 }
 
 /* Output channels go in blocks of max_vectors; a single vector at the end gets a second one. */
@@ -311,7 +294,7 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     const dsconv_shape *shape = &plan->shape;
     const dsconv_problem *pb = &shape->problem;
     const int vl = plan->kernels->vector_length;
-    fused *f = plan->data = calloc(1, sizeof *f);
+    fused *f = plan->data = cpu_plan_alloc(plan, 1, sizeof *f);
     if (!f)
         return cpu_out_of_memory(message);
     f->kernels = plan->kernels->nhwc;
@@ -332,12 +315,12 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     f->tile = minimum(f->tile, shape->p * shape->q);
     f->tile_max = nhwc_most_pixels(shape->p, shape->q, f->tile);
     const int64_t padded = f->dw.blocks * vl;
-    f->weights_dw = cpu_alloc(padded * pb->r * pb->s, sizeof(float));
-    f->bias_dw = cpu_alloc(padded, sizeof(float));
-    f->weights_pw = cpu_alloc(f->vectors * vl * shape->mid_channels, sizeof(float));
-    f->bias_pw = cpu_alloc(f->vectors * vl, sizeof(float));
-    f->expand = cpu_alloc(padded, sizeof(int32_t));
-    if (!f->weights_dw || !f->bias_dw || !f->weights_pw || !f->bias_pw || !f->expand)
+    f->weights_dw = cpu_plan_alloc(plan, padded * pb->r * pb->s, sizeof(float));
+    f->bias_dw = cpu_plan_alloc(plan, padded, sizeof(float));
+    f->weights_pw = cpu_plan_alloc(plan, f->vectors * vl * shape->mid_channels, sizeof(float));
+    f->bias_pw = cpu_plan_alloc(plan, f->vectors * vl, sizeof(float));
+    f->expand = cpu_plan_alloc(plan, padded, sizeof(int32_t));
+    if (plan->out_of_memory)
         return cpu_out_of_memory(message);
     for (int64_t i = 0; i < padded; i++) {
         const int64_t first = dw_block_begin(f, i / vl), j = first + i % vl;
@@ -352,53 +335,34 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     return DSCONV_OK;
 }
 
-static void destroy(cpu_plan *plan) {
-    fused *f = plan->data;
-    if (f) {
-        free(f->weights_dw);
-        free(f->bias_dw);
-        free(f->weights_pw);
-        free(f->bias_pw);
-        free(f->expand);
-    }
-    free(f);
-}
-
-static dsconv_status set_weights(cpu_plan *plan, const dsconv_weights *from,
-                                 dsconv_message *message) {
+static dsconv_status set_weights(cpu_plan *plan, const cpu_weights *from, dsconv_message *message) {
+    (void)message;
     const dsconv_problem *pb = &plan->shape.problem;
     const int64_t channels = plan->shape.mid_channels, taps = pb->r * pb->s;
-    const int64_t vl = plan->kernels->vector_length, size = pb->dtype == DSCONV_F32 ? 4 : 2;
+    const int64_t vl = plan->kernels->vector_length;
     fused *f = plan->data;
-    float *row = cpu_alloc(maximum(taps, channels) + channels, sizeof(float));
-    if (!row)
-        return cpu_out_of_memory(message);
-    float *bias = row + maximum(taps, channels);
-    if (from->bias_dw)
-        cpu_to_float(bias, from->bias_dw, channels, pb->dtype);
     f->dw.finite = true;
     for (int64_t i = 0; i < f->dw.blocks * vl; i++) {
         const int64_t j = dw_block_begin(f, i / vl) + i % vl;
         if (j >= channels)
             break;
-        f->bias_dw[i] = bias[j];
-        cpu_to_float(row, (const char *)from->w_dw + j * taps * size, taps, pb->dtype);
+        if (from->bias_dw)
+            f->bias_dw[i] = from->bias_dw[j];
         for (int64_t tap = 0; tap < taps; tap++) {
-            f->weights_dw[(i / vl * taps + tap) * vl + i % vl] = row[tap];
-            f->dw.finite = f->dw.finite && isfinite(row[tap]);
+            const float weight = from->w_dw[j * taps + tap];
+            f->weights_dw[(i / vl * taps + tap) * vl + i % vl] = weight;
+            f->dw.finite = f->dw.finite && isfinite(weight);
         }
     }
     for (int64_t b = 0; b < f->blocks; b++) {
         const int64_t first = block_begin(f, b) * vl, end = block_begin(f, b + 1) * vl;
-        for (int64_t k = first; k < minimum(end, pb->k); k++) {
-            cpu_to_float(row, (const char *)from->w_pw + k * channels * size, channels, pb->dtype);
+        float *block = f->weights_pw + first * channels;
+        for (int64_t k = first; k < minimum(end, pb->k); k++)
             for (int64_t j = 0; j < channels; j++)
-                f->weights_pw[first * channels + j * (end - first) + k - first] = row[j];
-        }
+                block[j * (end - first) + k - first] = from->w_pw[k * channels + j];
     }
     if (from->bias_pw)
-        cpu_to_float(f->bias_pw, from->bias_pw, pb->k, pb->dtype);
-    free(row);
+        memcpy(f->bias_pw, from->bias_pw, (size_t)pb->k * sizeof(float));
     return DSCONV_OK;
 }
 
@@ -434,7 +398,6 @@ const cpu_algo cpu_algo_fused_nhwc = {
     .name = "fused",
     .refuse = refuse,
     .create = create,
-    .destroy = destroy,
     .set_weights = set_weights,
     .run = run,
 };

@@ -3,8 +3,6 @@
  * through the NHWC kernels there, and its result is turned back into planes. The sums are those of
  * the other fused kernels, bit for bit.
  */
-#include <stdlib.h>
-
 #include "cpu_fused_nhwc.h"
 #include "cpu_kernels.h"
 #include "kernels/planes.h"
@@ -31,12 +29,8 @@ typedef struct arguments {
     const dsconv_run_params *params;
 } arguments;
 
-static int64_t round_up(int64_t a, int64_t multiple) {
-    return (a + multiple - 1) / multiple * multiple;
-}
-
 static int64_t lines(int64_t channels) {
-    return round_up(channels, LINE) / LINE;
+    return ceil_div(channels, LINE);
 }
 
 /* Floats from a pixel to the next: an odd number of cache lines spreads the pixels over the sets of
@@ -85,11 +79,13 @@ static void fill_strides(int64_t strides[4], int64_t w, int64_t pitch) {
 
 static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     const dsconv_problem *p = &plan->shape.problem;
-    planes *f = plan->data = calloc(1, sizeof *f);
+    planes *f = plan->data = cpu_plan_alloc(plan, 1, sizeof *f);
     if (!f)
         return cpu_out_of_memory(message);
-    f->pixels = *plan;
-    f->pixels.data = NULL;
+    f->pixels = (cpu_plan){.algo = &cpu_algo_fused_nhwc,
+                           .kernels = plan->kernels,
+                           .shape = plan->shape,
+                           .threads = plan->threads};
     dsconv_problem *inner = &f->pixels.shape.problem;
     f->x_pitch = pixel_pitch(p->c);
     f->y_pitch = pixel_pitch(p->k);
@@ -112,38 +108,13 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
 static void destroy(cpu_plan *plan) {
     planes *f = plan->data;
     if (f)
-        cpu_algo_fused_nhwc.destroy(&f->pixels);
-    free(f);
+        cpu_plan_release(&f->pixels);
 }
 
-/* A copy in fp32, in *next and moving it on; NULL stays NULL. */
-static const void *as_floats(const void *from, int64_t count, dsconv_dtype dtype, float **next) {
-    if (!from)
-        return NULL;
-    float *to = *next;
-    cpu_to_float(to, from, count, dtype);
-    *next += count;
-    return to;
-}
-
-static dsconv_status set_weights(cpu_plan *plan, const dsconv_weights *from,
+static dsconv_status set_weights(cpu_plan *plan, const cpu_weights *weights,
                                  dsconv_message *message) {
-    const dsconv_problem *p = &plan->shape.problem;
-    const int64_t mid = plan->shape.mid_channels, taps = p->r * p->s;
     planes *f = plan->data;
-    if (p->dtype == DSCONV_F32)
-        return cpu_algo_fused_nhwc.set_weights(&f->pixels, from, message);
-    float *floats = cpu_alloc(mid * (taps + p->k + 1) + p->k, sizeof(float)), *next = floats;
-    if (!floats)
-        return cpu_out_of_memory(message);
-    dsconv_weights wide = *from;
-    wide.w_dw = as_floats(from->w_dw, mid * taps, p->dtype, &next);
-    wide.w_pw = as_floats(from->w_pw, mid * p->k, p->dtype, &next);
-    wide.bias_dw = as_floats(from->bias_dw, mid, p->dtype, &next);
-    wide.bias_pw = as_floats(from->bias_pw, p->k, p->dtype, &next);
-    const dsconv_status status = cpu_algo_fused_nhwc.set_weights(&f->pixels, &wide, message);
-    free(floats);
-    return status;
+    return cpu_algo_fused_nhwc.set_weights(&f->pixels, weights, message);
 }
 
 /* One image by a team, or by one thread with memory of its own. */

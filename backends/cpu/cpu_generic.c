@@ -2,7 +2,7 @@
 #include "cpu_internal.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <string.h>
 
 typedef struct weights {
     float *dw, *pw, *bias_dw, *bias_pw; /* biases are zero where the problem has none */
@@ -131,43 +131,31 @@ static const char *refuse(const cpu_context *context, const dsconv_shape *shape)
 static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     const dsconv_problem *pb = &plan->shape.problem;
     int64_t mid = plan->shape.mid_channels;
-    weights *w = plan->data = calloc(1, sizeof *w);
+    weights *w = plan->data = cpu_plan_alloc(plan, 1, sizeof *w);
     if (!w)
         return cpu_out_of_memory(message);
-    w->dw = cpu_alloc(mid, (size_t)(pb->r * pb->s) * sizeof(float));
-    w->pw = cpu_alloc(mid, (size_t)pb->k * sizeof(float));
-    w->bias_dw = cpu_alloc(mid, sizeof(float));
-    w->bias_pw = cpu_alloc(pb->k, sizeof(float));
-    if (!w->dw || !w->pw || !w->bias_dw || !w->bias_pw)
+    w->dw = cpu_plan_alloc(plan, mid, (size_t)(pb->r * pb->s) * sizeof(float));
+    w->pw = cpu_plan_alloc(plan, mid, (size_t)pb->k * sizeof(float));
+    w->bias_dw = cpu_plan_alloc(plan, mid, sizeof(float));
+    w->bias_pw = cpu_plan_alloc(plan, pb->k, sizeof(float));
+    if (plan->out_of_memory)
         return cpu_out_of_memory(message);
     plan->kernel = "generic";
     plan->workspace_size = (size_t)plan->threads * (size_t)mid * sizeof(float);
     return DSCONV_OK;
 }
 
-static void destroy(cpu_plan *plan) {
-    weights *w = plan->data;
-    if (w) {
-        free(w->dw);
-        free(w->pw);
-        free(w->bias_dw);
-        free(w->bias_pw);
-    }
-    free(w);
-}
-
-static dsconv_status set_weights(cpu_plan *plan, const dsconv_weights *from,
-                                 dsconv_message *message) {
+static dsconv_status set_weights(cpu_plan *plan, const cpu_weights *from, dsconv_message *message) {
     (void)message;
     const dsconv_problem *pb = &plan->shape.problem;
     int64_t mid = plan->shape.mid_channels;
     weights *w = plan->data;
-    cpu_to_float(w->dw, from->w_dw, mid * pb->r * pb->s, pb->dtype);
-    cpu_to_float(w->pw, from->w_pw, mid * pb->k, pb->dtype);
+    memcpy(w->dw, from->w_dw, (size_t)(mid * pb->r * pb->s) * sizeof(float));
+    memcpy(w->pw, from->w_pw, (size_t)(mid * pb->k) * sizeof(float));
     if (from->bias_dw)
-        cpu_to_float(w->bias_dw, from->bias_dw, mid, pb->dtype);
+        memcpy(w->bias_dw, from->bias_dw, (size_t)mid * sizeof(float));
     if (from->bias_pw)
-        cpu_to_float(w->bias_pw, from->bias_pw, pb->k, pb->dtype);
+        memcpy(w->bias_pw, from->bias_pw, (size_t)pb->k * sizeof(float));
     return DSCONV_OK;
 }
 
@@ -183,7 +171,6 @@ const cpu_algo cpu_algo_generic = {
     .name = "generic",
     .refuse = refuse,
     .create = create,
-    .destroy = destroy,
     .set_weights = set_weights,
     .run = run,
 };

@@ -18,6 +18,8 @@ typedef struct cpu_context {
     const cpu_kernels *kernels; /* the best instruction set that this processor has */
 } cpu_context;
 
+enum { CPU_PLAN_BLOCKS = 8 };
+
 struct cpu_plan {
     const cpu_algo *algo;
     const char *kernel; /* set by the algorithm's create */
@@ -25,9 +27,17 @@ struct cpu_plan {
     dsconv_shape shape;
     int threads; /* upper bound of the threads of a run */
     bool flush_denormals;
-    size_t workspace_size; /* set by the algorithm's create */
-    void *data;            /* the algorithm's own */
+    size_t workspace_size;        /* set by the algorithm's create */
+    void *data;                   /* the algorithm's own */
+    void *block[CPU_PLAN_BLOCKS]; /* of cpu_plan_alloc */
+    int blocks;
+    bool out_of_memory; /* one of them was not to be had */
 };
+
+/** Weights as the algorithms see them: fp32 whatever the problem's dtype. */
+typedef struct cpu_weights {
+    const float *w_dw, *bias_dw, *w_pw, *bias_pw; /* a bias is NULL where the problem has none */
+} cpu_weights;
 
 /** One way to compute a problem. Rows that share a name are tried in order. */
 struct cpu_algo {
@@ -40,11 +50,12 @@ struct cpu_algo {
      * number of threads: y must not depend on them. NULL: always. */
     bool (*prefer)(const cpu_context *context, const dsconv_shape *shape);
 
-    /* Sets plan->kernel, workspace_size and data. destroy follows in any case. */
+    /* Sets plan->kernel, workspace_size and data. destroy follows in any case; NULL: all there is
+     * to release comes from cpu_plan_alloc. */
     dsconv_status (*create)(cpu_plan *plan, dsconv_message *message);
     void (*destroy)(cpu_plan *plan);
 
-    dsconv_status (*set_weights)(cpu_plan *plan, const dsconv_weights *weights,
+    dsconv_status (*set_weights)(cpu_plan *plan, const cpu_weights *weights,
                                  dsconv_message *message);
 
     /* workspace is aligned to 256 bytes. */
@@ -76,9 +87,32 @@ static inline void cpu_share(int64_t total, int index, int count, int64_t *begin
     *end = *begin + each + (index < rest);
 }
 
+static inline int64_t minimum(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static inline int64_t maximum(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/** Without a sum that could overflow. */
+static inline int64_t ceil_div(int64_t a, int64_t b) {
+    return a / b + (a % b > 0);
+}
+
+static inline int64_t round_up(int64_t a, int64_t multiple) {
+    return ceil_div(a, multiple) * multiple;
+}
+
 /** Zeroed memory aligned to 256 bytes, room behind it for one vector; NULL when out of memory or
  *  count * size does not fit. Release with free(). */
 void *cpu_alloc(int64_t count, size_t size);
+
+/** The same until cpu_plan_release(); without memory, plan->out_of_memory is set. */
+void *cpu_plan_alloc(cpu_plan *plan, int64_t count, size_t size);
+
+/** Releases what the algorithm holds for a plan; the plan itself is the caller's. */
+void cpu_plan_release(cpu_plan *plan);
 
 /** Converts count elements between a storage type and floats. */
 void cpu_to_float(float *destination, const void *source, int64_t count, dsconv_dtype type);

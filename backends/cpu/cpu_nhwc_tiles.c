@@ -1,22 +1,12 @@
 /* How output pixels are cut into tiles. */
 #include "cpu_nhwc_tiles.h"
 
+#include "cpu_internal.h"
+
 enum {
     MIN_PIXELS = 12, /* of a tile that is made smaller to occupy more threads */
     COLUMNS = 8      /* cuts are at multiples of this */
 };
-
-static int64_t minimum(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-static int64_t maximum(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
 
 /* Tiles per image: enough for the threads, and a multiple of them where there are few. */
 static int64_t count_tiles(int64_t n, int64_t total, int64_t pixels, int64_t threads) {

@@ -199,7 +199,7 @@ static bool needs_sum(const dsconv_problem *pb) {
 static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     const dsconv_shape *shape = &plan->shape;
     const dsconv_problem *pb = &shape->problem;
-    pair_plan *pp = plan->data = calloc(1, sizeof *pp);
+    pair_plan *pp = plan->data = cpu_plan_alloc(plan, 1, sizeof *pp);
     if (!pp)
         return cpu_out_of_memory(message);
     dsconv_status status = choose_pair(pp, shape, plan->threads, plan->flush_denormals, message);
@@ -219,7 +219,6 @@ static void destroy(cpu_plan *plan) {
     pair_plan *pp = plan->data;
     if (pp && pp->pair)
         module->pair_destroy(pp->pair);
-    free(pp);
 }
 
 static int pair_threads(const cpu_plan *plan) {
@@ -264,36 +263,12 @@ static dsconv_status avoid_border(cpu_plan *plan, const float *w_dw, dsconv_mess
     return DSCONV_OK;
 }
 
-/* A copy as floats; NULL when there is nothing to copy or no memory. */
-static float *as_float(const void *from, int64_t count, dsconv_dtype type) {
-    float *to = from ? cpu_alloc(count, sizeof *to) : NULL;
-    if (to)
-        cpu_to_float(to, from, count, type);
-    return to;
-}
-
-static dsconv_status set_weights(cpu_plan *plan, const dsconv_weights *from,
-                                 dsconv_message *message) {
-    const dsconv_problem *pb = &plan->shape.problem;
-    const int64_t mid = plan->shape.mid_channels;
+static dsconv_status set_weights(cpu_plan *plan, const cpu_weights *from, dsconv_message *message) {
     pair_plan *pp = plan->data;
-    float *w_dw = as_float(from->w_dw, mid * pb->r * pb->s, pb->dtype);
-    float *w_pw = as_float(from->w_pw, mid * pb->k, pb->dtype);
-    float *bias_dw = as_float(from->bias_dw, mid, pb->dtype);
-    float *bias_pw = as_float(from->bias_pw, pb->k, pb->dtype);
-    dsconv_status status = DSCONV_OK;
-
-    if (!w_dw || !w_pw || (from->bias_dw && !bias_dw) || (from->bias_pw && !bias_pw))
-        status = cpu_out_of_memory(message);
+    dsconv_status status = avoid_border(plan, from->w_dw, message);
     if (status == DSCONV_OK)
-        status = avoid_border(plan, w_dw, message);
-    if (status == DSCONV_OK)
-        status = module->pair_set_weights(pp->pair, pair_threads(plan), w_dw, w_pw, bias_dw,
-                                          bias_pw, message);
-    free(w_dw);
-    free(w_pw);
-    free(bias_dw);
-    free(bias_pw);
+        status = module->pair_set_weights(pp->pair, pair_threads(plan), from->w_dw, from->w_pw,
+                                          from->bias_dw, from->bias_pw, message);
     return status;
 }
 

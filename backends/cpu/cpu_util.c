@@ -79,6 +79,22 @@ void *cpu_alloc(int64_t count, size_t size) {
     return memory;
 }
 
+void *cpu_plan_alloc(cpu_plan *plan, int64_t count, size_t size) {
+    void *memory = plan->blocks < CPU_PLAN_BLOCKS ? cpu_alloc(count, size) : NULL;
+    if (memory)
+        plan->block[plan->blocks++] = memory;
+    else
+        plan->out_of_memory = true;
+    return memory;
+}
+
+void cpu_plan_release(cpu_plan *plan) {
+    if (plan->algo->destroy)
+        plan->algo->destroy(plan);
+    while (plan->blocks > 0)
+        free(plan->block[--plan->blocks]);
+}
+
 void cpu_to_float(float *destination, const void *source, int64_t count, dsconv_dtype type) {
     cpu_kernels_portable.to_float(destination, source, count, type);
 }
