@@ -52,9 +52,9 @@ typedef struct background {
     nchw_tile tile;
     nchw_depthwise state;
     float *d;
-    int64_t j, end;      /* the next channel, the end of all */
-    int64_t step, steps; /* done, and to come in all */
-    const char *line;    /* input to be fetched up to line_end */
+    int64_t j, end;        /* the next channel, the end of all */
+    int64_t steps, credit; /* of all steps; channels due, in 1/steps */
+    const char *line;      /* input to be fetched up to line_end */
     const char *line_end;
     int64_t lines; /* per step */
 } background;
@@ -99,10 +99,10 @@ static void background_step(background *b) {
         return;
     for (int64_t i = 0; i < b->lines && b->line < b->line_end; i++, b->line += 64)
         prefetch_read(b->line);
-    b->step++;
-    const int64_t due = b->step * b->end / b->steps;
-    if (due > b->j) {
-        background_channels(b, due < b->end ? due : b->end);
+    b->credit += b->end;
+    if (b->credit >= b->steps) {
+        background_channels(b, minimum(b->j + b->credit / b->steps, b->end));
+        b->credit %= b->steps;
         if (b->j < b->end)
             fetch_channel(b);
     }

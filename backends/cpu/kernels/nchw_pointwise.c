@@ -19,13 +19,24 @@
             c##m = vf_fma(weight, d2, c##m);                                                       \
     }
 
+#define CLAMP(m)                                                                                   \
+    a##m = vf_min(high, vf_max(low, a##m));                                                        \
+    b##m = vf_min(high, vf_max(low, b##m));                                                        \
+    c##m = vf_min(high, vf_max(low, c##m));
+
+#define STORE_WITH(one, m)                                                                         \
+    one(y + a->at[0], a##m, type, a->n[0]);                                                        \
+    if (vectors > 1)                                                                               \
+        one(y + a->at[1], b##m, type, a->n[1]);                                                    \
+    if (vectors > 2)                                                                               \
+        one(y + a->at[2], c##m, type, a->n[2]);                                                    \
+    y += a->y_row;
+
+#define STREAM(m)     STORE_WITH(store_stream, m)
+#define STORE_FULL(m) STORE_WITH(store_full, m)
 #define STORE(m)                                                                                   \
     if (m < a->rows) {                                                                             \
-        store(a, m, 0, a##m, type);                                                                \
-        if (vectors > 1)                                                                           \
-            store(a, m, 1, b##m, type);                                                            \
-        if (vectors > 2)                                                                           \
-            store(a, m, 2, c##m, type);                                                            \
+        STORE_WITH(vf_store_as, m)                                                                 \
     }
 
 #define PREFETCH(m)                                                                                \
@@ -33,14 +44,14 @@
         for (int i = 0; i < vectors; i++)                                                          \
             prefetch_write(a->y + m * a->y_row + a->at[i]);
 
-CPU_INLINE void store(const panel *a, int row, int vector, vf v, const dsconv_dtype type) {
-    char *to = a->y + row * a->y_row + a->at[vector];
-    if (a->clamp)
-        v = vf_min(vf_set1(a->high), vf_max(vf_set1(a->low), v));
-    if (type == DSCONV_F32 && a->stream)
-        vf_stream((float *)(void *)to, v);
-    else
-        vf_store_as(to, v, type, a->n[vector]);
+CPU_INLINE void store_full(char *y, vf v, const dsconv_dtype type, int64_t n) {
+    (void)n;
+    vf_store_as(y, v, type, VL);
+}
+
+CPU_INLINE void store_stream(char *y, vf v, const dsconv_dtype type, int64_t n) {
+    (void)type, (void)n;
+    vf_stream((float *)(void *)y, v);
 }
 
 CPU_INLINE void panel_of(const panel *a, const dsconv_dtype type, const int vectors) {
@@ -58,7 +69,22 @@ CPU_INLINE void panel_of(const panel *a, const dsconv_dtype type, const int vect
         d += pitch;
         w += PW_ROWS;
     }
-    EACH_ROW(STORE)
+    if (a->clamp) {
+        const vf low = vf_set1(a->low), high = vf_set1(a->high);
+        EACH_ROW(CLAMP)
+    }
+    /* Few instructions between a panel's last product and the next one's first: what waits for the
+     * one must not keep the other out of the processor's window. */
+    char *y = a->y;
+    const bool full = a->rows == PW_ROWS && a->n[0] >= VL && (vectors < 2 || a->n[1] >= VL) &&
+                      (vectors < 3 || a->n[2] >= VL);
+    if (type == DSCONV_F32 && full && a->stream) {
+        EACH_ROW(STREAM)
+    } else if (full) {
+        EACH_ROW(STORE_FULL)
+    } else {
+        EACH_ROW(STORE)
+    }
 }
 
 #define PANEL(name, type, vectors)                                                                 \
