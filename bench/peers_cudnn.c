@@ -18,6 +18,7 @@ enum { MATH_TENSOR_OP = 1, MATH_TENSOR_OP_CONVERSION = 2, MATH_FMA = 3 };
 enum { CROSS_CORRELATION = 1 };
 enum { ALGORITHMS = 8, WORKSPACE_SIZE = 256 << 20 };
 
+/* The order is cuDNN's. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 typedef struct found_algorithm {
     int algorithm, status;
     float milliseconds;
