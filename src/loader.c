@@ -21,20 +21,22 @@ void dsconv_module_search(const char *directory) {
     (void)pthread_mutex_unlock(&first_lock);
 }
 
-/* The folder of the library, or of the program that it is linked into; "" when only a path
- * relative to some earlier working directory is known. */
+/* The folder of the library, or of the program that it is linked into; "" when it is not known. A
+ * relative name is of the working directory at the time of loading, which the dynamic loader has
+ * kept as the origin. */
 static void own_directory(char directory[PATH_MAX]) {
     Dl_info info;
     struct link_map *map = NULL;
+    char origin[PATH_MAX];
     directory[0] = '\0';
     if (!dladdr1(first_directory, &info, (void **)&map, RTLD_DL_LINKMAP))
         return;
     const char *file = map->l_name[0] ? map->l_name : "/proc/self/exe";
-    if (file[0] != '/' || !realpath(file, directory)) {
+    if (file[0] == '/' && realpath(file, directory))
+        *strrchr(directory, '/') = '\0';
+    else if (file[0] == '/' || dlinfo(map, RTLD_DI_ORIGIN, origin) != 0 || origin[0] != '/' ||
+             !realpath(origin, directory))
         directory[0] = '\0';
-        return;
-    }
-    *strrchr(directory, '/') = '\0';
 }
 
 typedef struct directories {

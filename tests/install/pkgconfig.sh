@@ -16,6 +16,9 @@ if [ -e "$libdir/libdsconv.so" ]; then
   "$2" $(pkg-config --cflags dsconv) "$source" $(pkg-config --libs dsconv) \
     "-Wl,-rpath,$libdir" -o "$work/shared" || fail "the shared library does not link"
   "$work/shared" $algos || fail "the shared library does not run"
+  "$2" $(pkg-config --cflags dsconv) "$source" $(pkg-config --libs dsconv) -o "$work/relative"
+  (cd "$libdir/.." && LD_LIBRARY_PATH=${libdir##*/} "$work/relative" $algos) ||
+    fail "found by a relative path, the shared library does not find its modules"
 fi
 if [ -e "$libdir/libdsconv.a" ]; then
   "$2" $(pkg-config --cflags dsconv) "$source" \
