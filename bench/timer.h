@@ -47,9 +47,9 @@ typedef struct bench_timer {
     int reps;           /* samples of each candidate, unless the user says */
     double min_seconds; /* of a sample; shorter calls are repeated within one */
 
-    /* threads: those that the work of a host runs in. The caller closes *state. */
-    dsconv_status (*open)(dsconv_context *context, int32_t threads, void **state,
-                          dsconv_message *message);
+    /* threads: those that the work of a host runs in. Until it is closed, by the caller, the device
+     * is the calling thread's current one. */
+    dsconv_status (*open)(int32_t device, int32_t threads, void **state, dsconv_message *message);
     void (*close)(void *state);
 
     /* Makes the candidates that show what the device can do at most, in the mix of reads and writes

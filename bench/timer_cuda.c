@@ -76,6 +76,7 @@ enum { FLUSH_SIZE = 256 << 20, MIX_THREADS = 256 };
 typedef struct cuda_timer {
     void *library;
     driver cu;
+    int device;
     void *context, *start, *stop, *module, *mix;
     device_pointer flush;
     uint64_t from, to, reads, writes; /* of the mix: pointers, and counts of 16 bytes */
@@ -108,26 +109,27 @@ static void close_timer(void *state) {
         if (t->stop)
             (void)t->cu.event_destroy(t->stop);
         (void)t->cu.pop(&t->context);
-        (void)t->cu.release(0);
+        (void)t->cu.release(t->device);
     }
     if (t->library)
         (void)dlclose(t->library);
     free(t);
 }
 
-static dsconv_status open_timer(dsconv_context *context, int32_t threads, void **state,
+static dsconv_status open_timer(int32_t device, int32_t threads, void **state,
                                 dsconv_message *message) {
-    (void)context, (void)threads;
+    (void)threads;
     cuda_timer *t = calloc(1, sizeof *t);
     *state = t;
     if (!t) {
         (void)snprintf(message->text, sizeof message->text, "out of host memory");
         return DSCONV_ERROR_OUT_OF_MEMORY;
     }
+    t->device = device;
     void *primary = NULL;
     int error = load_entries(t);
     if (!error)
-        error = t->cu.retain(&primary, 0);
+        error = t->cu.retain(&primary, device);
     if (!error)
         error = t->cu.push(primary);
     if (!error) {

@@ -113,51 +113,60 @@ static void take_times(const bench_candidate *candidates, size_t count, bench_re
 }
 
 static dsconv_status time_all(const bench_options *options, bench_library *l,
-                              const bench_peers *peers, bench_result *r, dsconv_message *message) {
+                              const bench_timer *timer, void *state, const bench_peers *peers,
+                              bench_result *r, dsconv_message *message) {
     bench_candidate candidates[PEERS_MAX + 8] = {
         {.name = "dsconv", .role = ROLE_LIBRARY, .call = {library_run, l}}};
-    const bench_timer *timer = bench_timer_for(l->info.backend);
     const bench_traffic traffic = library_traffic(l);
-    void *state = NULL;
     size_t count = 1;
-    dsconv_status status = timer->open(l->context, host_threads(options), &state, message);
-    if (status != DSCONV_OK)
-        return status;
     count += timer->ceilings(state, &traffic, candidates + count, 8 - count);
     for (size_t i = 0; i < peers->count; i++)
         candidates[count++] = (bench_candidate){
             .name = peers->item[i].name, .role = ROLE_BASELINE, .call = peers->item[i].call};
-    status = bench_measure(timer, state, candidates, count,
-                           options->reps > 0 ? options->reps : timer->reps, message);
+    const dsconv_status status = bench_measure(
+        timer, state, candidates, count, options->reps > 0 ? options->reps : timer->reps, message);
     if (status == DSCONV_OK)
         take_times(candidates, count, r);
-    timer->close(state);
+    return status;
+}
+
+static dsconv_status verify_peers(const bench_options *options, const bench_library *l,
+                                  const bench_peers *peers, work_progress progress, bench_result *r,
+                                  dsconv_message *message) {
+    dsconv_status status = DSCONV_OK;
+    for (size_t i = 0; i < peers->count && status == DSCONV_OK; i++) {
+        const bench_peer *peer = &peers->item[i];
+        r->peer[i] =
+            (peer_result){.name = peer->name, .comparable = peer->comparable, .rel_l2 = -1.0};
+        memcpy(r->peer[i].kernel, peer->kernel, sizeof peer->kernel);
+        if (options->verify) {
+            progress("verifying the baseline");
+            status = verify_peer(l, peer, &r->peer[i], message);
+        }
+    }
     return status;
 }
 
 static dsconv_status time_with_peers(const bench_options *options, bench_library *l,
                                      work_progress progress, bench_result *r,
                                      dsconv_message *message) {
+    const bench_timer *timer = bench_timer_for(l->info.backend);
     bench_peers peers = {0};
-    dsconv_status status = DSCONV_OK;
+    void *state = NULL;
+    dsconv_status status = timer->open(options->device, host_threads(options), &state, message);
+    if (status != DSCONV_OK)
+        return status;
     if (options->baseline) {
         progress("preparing the baseline");
         status = peers_open(&peers, l, host_threads(options), message);
     }
-    for (size_t i = 0; i < peers.count && status == DSCONV_OK; i++) {
-        peer_result *result = &r->peer[i];
-        *result = (peer_result){
-            .name = peers.item[i].name, .comparable = peers.item[i].comparable, .rel_l2 = -1.0};
-        memcpy(result->kernel, peers.item[i].kernel, sizeof result->kernel);
-        if (options->verify) {
-            progress("verifying the baseline");
-            status = verify_peer(l, &peers.item[i], result, message);
-        }
-    }
+    if (status == DSCONV_OK)
+        status = verify_peers(options, l, &peers, progress, r, message);
     progress("timing");
     if (status == DSCONV_OK)
-        status = time_all(options, l, &peers, r, message);
+        status = time_all(options, l, timer, state, &peers, r, message);
     peers_close(&peers);
+    timer->close(state);
     return status;
 }
 
