@@ -14,8 +14,8 @@
 
 /* In the order that auto asks. */
 static const cpu_algo *const algos[] = {
-    &cpu_algo_fused_nhwc, &cpu_algo_fused_planes, &cpu_algo_fused_nchw,
-    &cpu_algo_generic,    &cpu_algo_onednn,
+    &dsconv_cpu_algo_fused_nhwc, &dsconv_cpu_algo_fused_planes, &dsconv_cpu_algo_fused_nchw,
+    &dsconv_cpu_algo_generic,    &dsconv_cpu_algo_onednn,
 };
 enum { ALGOS = sizeof algos / sizeof algos[0] };
 
@@ -26,7 +26,7 @@ static dsconv_status fail(dsconv_message *message, dsconv_status status, const c
     return status;
 }
 
-dsconv_status cpu_out_of_memory(dsconv_message *message) {
+dsconv_status dsconv_cpu_out_of_memory(dsconv_message *message) {
     return fail(message, DSCONV_ERROR_OUT_OF_MEMORY, "out of host memory");
 }
 
@@ -45,7 +45,7 @@ static dsconv_status probe(int32_t device, dsconv_device_info *info, dsconv_mess
         return DSCONV_ERROR_INVALID_ARGUMENT;
     }
     (void)snprintf(info->name, sizeof info->name, "host processor");
-    (void)snprintf(info->arch, sizeof info->arch, "%s", cpu_best_kernels()->isa);
+    (void)snprintf(info->arch, sizeof info->arch, "%s", dsconv_cpu_best_kernels()->isa);
     info->device_count = 1;
     info->compute_units = default_threads();
     info->memory_size = 0;
@@ -57,9 +57,9 @@ static dsconv_status open_device(int32_t device, int32_t threads, void **handle,
     (void)device;
     cpu_context *context = malloc(sizeof *context);
     if (!context)
-        return cpu_out_of_memory(message);
+        return dsconv_cpu_out_of_memory(message);
     context->threads = threads > 0 ? threads : default_threads();
-    context->kernels = cpu_best_kernels();
+    context->kernels = dsconv_cpu_best_kernels();
     *handle = context;
     return DSCONV_OK;
 }
@@ -72,7 +72,7 @@ static dsconv_status alloc(void *handle, size_t size, void **pointer, dsconv_mes
     (void)handle;
     size_t rounded = (size + 255) & ~(size_t)255;
     *pointer = rounded >= size ? aligned_alloc(256, rounded) : NULL;
-    return *pointer ? DSCONV_OK : cpu_out_of_memory(message);
+    return *pointer ? DSCONV_OK : dsconv_cpu_out_of_memory(message);
 }
 
 static void release(void *handle, void *pointer) {
@@ -122,7 +122,7 @@ static dsconv_status supports(void *handle, const dsconv_shape *shape, const cha
 static void plan_destroy(void *handle, void *opaque) {
     (void)handle;
     cpu_plan *plan = opaque;
-    cpu_plan_release(plan);
+    dsconv_cpu_plan_release(plan);
     free(plan);
 }
 
@@ -133,7 +133,7 @@ static dsconv_status plan_create(void *handle, const dsconv_shape *shape,
     const char *reason;
     cpu_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
-        return cpu_out_of_memory(message);
+        return dsconv_cpu_out_of_memory(message);
     plan->algo = choose(context, shape, params->algo, &reason);
     plan->kernels = context->kernels;
     plan->shape = *shape;
@@ -157,7 +157,7 @@ static const float *as_floats(const void *from, int64_t count, dsconv_dtype type
     if (!from || type == DSCONV_F32)
         return from;
     float *to = *next;
-    cpu_to_float(to, from, count, type);
+    dsconv_cpu_to_float(to, from, count, type);
     *next += count;
     return to;
 }
@@ -170,9 +170,9 @@ static dsconv_status set_weights(void *handle, void *opaque, const dsconv_weight
     const int64_t mid = plan->shape.mid_channels, taps = p->r * p->s;
     float *floats = NULL;
     if (p->dtype != DSCONV_F32) {
-        floats = cpu_alloc(mid * (taps + p->k + 1) + p->k, sizeof *floats);
+        floats = dsconv_cpu_alloc(mid * (taps + p->k + 1) + p->k, sizeof *floats);
         if (!floats)
-            return cpu_out_of_memory(message);
+            return dsconv_cpu_out_of_memory(message);
     }
     float *next = floats;
     const cpu_weights weights = {

@@ -141,22 +141,22 @@ static const char *refuse(const cpu_context *context, const dsconv_shape *shape)
 static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     const dsconv_problem *p = &plan->shape.problem;
     const int64_t mid = plan->shape.mid_channels, rows = plan->kernels->nchw_pw_rows;
-    nchw_plan *f = plan->data = cpu_plan_alloc(plan, 1, sizeof *f);
+    nchw_plan *f = plan->data = dsconv_cpu_plan_alloc(plan, 1, sizeof *f);
     if (!f)
-        return cpu_out_of_memory(message);
+        return dsconv_cpu_out_of_memory(message);
     f->shape = plan->shape;
     f->mid = (epilogue){DSCONV_F32, DSCONV_RESIDUAL_NONE, p->act_mid};
     f->out = (epilogue){p->dtype, p->residual, p->act_out};
     choose_tile(f, plan->threads, plan->kernels->vector_length);
-    f->tap = cpu_plan_alloc(plan, p->s, sizeof *f->tap);
-    f->zeros = cpu_plan_alloc(plan, f->slot_pitch, sizeof(float));
-    f->w_dw = cpu_plan_alloc(plan, mid, (size_t)(p->r * p->s) * sizeof(float));
-    f->bias_dw = cpu_plan_alloc(plan, mid, sizeof(float));
-    f->bias_pw = cpu_plan_alloc(plan, round_up(p->k, rows), sizeof(float));
-    f->w_pw = cpu_plan_alloc(plan, round_up(p->k, rows), (size_t)mid * sizeof(float));
-    f->non_finite = cpu_plan_alloc(plan, mid, sizeof(bool));
+    f->tap = dsconv_cpu_plan_alloc(plan, p->s, sizeof *f->tap);
+    f->zeros = dsconv_cpu_plan_alloc(plan, f->slot_pitch, sizeof(float));
+    f->w_dw = dsconv_cpu_plan_alloc(plan, mid, (size_t)(p->r * p->s) * sizeof(float));
+    f->bias_dw = dsconv_cpu_plan_alloc(plan, mid, sizeof(float));
+    f->bias_pw = dsconv_cpu_plan_alloc(plan, round_up(p->k, rows), sizeof(float));
+    f->w_pw = dsconv_cpu_plan_alloc(plan, round_up(p->k, rows), (size_t)mid * sizeof(float));
+    f->non_finite = dsconv_cpu_plan_alloc(plan, mid, sizeof(bool));
     if (plan->out_of_memory)
-        return cpu_out_of_memory(message);
+        return dsconv_cpu_out_of_memory(message);
     for (int64_t s = 0; s < p->s; s++)
         f->tap[s] = s * p->dil_w % p->stride_w * f->phase_pitch + s * p->dil_w / p->stride_w;
     plan->kernel = plan->kernels->nchw_name;
@@ -204,11 +204,11 @@ static dsconv_status run(const cpu_plan *plan, const dsconv_run_params *params,
     if (__builtin_mul_overflow(p->n * p->k, f->shape.p * f->shape.q * 4, &size))
         size = INT64_MAX;
     arguments.stream = p->dtype == DSCONV_F32 && size >= stream_from && aligned(f, params->y);
-    cpu_parallel(plan, plan->kernels->nchw_work, &arguments);
+    dsconv_cpu_parallel(plan, plan->kernels->nchw_work, &arguments);
     return DSCONV_OK;
 }
 
-const cpu_algo cpu_algo_fused_nchw = {
+const cpu_algo dsconv_cpu_algo_fused_nchw = {
     .name = "fused",
     .refuse = refuse,
     .create = create,

@@ -77,7 +77,7 @@ static item make_item(const arguments *a, int64_t index, float *mid) {
     const fused *f = a->plan->data;
     const int64_t part = index % a->parts, tile = index / a->parts;
     item t = {.n = tile / a->tiling.tiles,
-              .tile = nhwc_make_tile(&a->tiling, tile % a->tiling.tiles),
+              .tile = dsconv_nhwc_make_tile(&a->tiling, tile % a->tiling.tiles),
               .mid = mid};
     cpu_share(f->blocks, (int)part, (int)a->parts, &t.b0, &t.b1);
     t.pixels = nhwc_tile_pixels(&t.tile);
@@ -294,9 +294,9 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     const dsconv_shape *shape = &plan->shape;
     const dsconv_problem *pb = &shape->problem;
     const int vl = plan->kernels->vector_length;
-    fused *f = plan->data = cpu_plan_alloc(plan, 1, sizeof *f);
+    fused *f = plan->data = dsconv_cpu_plan_alloc(plan, 1, sizeof *f);
     if (!f)
-        return cpu_out_of_memory(message);
+        return dsconv_cpu_out_of_memory(message);
     f->kernels = plan->kernels->nhwc;
     set_depthwise(f, shape);
     f->large = pb->x_strides[3] <= 2 * pb->c &&
@@ -313,15 +313,16 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     f->blocks = ceil_div(f->vectors, f->block_vectors);
     f->tile = maximum(TILE_BYTES / (int64_t)sizeof(float) / f->dw.pitch, MIN_TILE);
     f->tile = minimum(f->tile, shape->p * shape->q);
-    f->tile_max = nhwc_most_pixels(shape->p, shape->q, f->tile);
+    f->tile_max = dsconv_nhwc_most_pixels(shape->p, shape->q, f->tile);
     const int64_t padded = f->dw.blocks * vl;
-    f->weights_dw = cpu_plan_alloc(plan, padded * pb->r * pb->s, sizeof(float));
-    f->bias_dw = cpu_plan_alloc(plan, padded, sizeof(float));
-    f->weights_pw = cpu_plan_alloc(plan, f->vectors * vl * shape->mid_channels, sizeof(float));
-    f->bias_pw = cpu_plan_alloc(plan, f->vectors * vl, sizeof(float));
-    f->expand = cpu_plan_alloc(plan, padded, sizeof(int32_t));
+    f->weights_dw = dsconv_cpu_plan_alloc(plan, padded * pb->r * pb->s, sizeof(float));
+    f->bias_dw = dsconv_cpu_plan_alloc(plan, padded, sizeof(float));
+    f->weights_pw =
+        dsconv_cpu_plan_alloc(plan, f->vectors * vl * shape->mid_channels, sizeof(float));
+    f->bias_pw = dsconv_cpu_plan_alloc(plan, f->vectors * vl, sizeof(float));
+    f->expand = dsconv_cpu_plan_alloc(plan, padded, sizeof(int32_t));
     if (plan->out_of_memory)
-        return cpu_out_of_memory(message);
+        return dsconv_cpu_out_of_memory(message);
     for (int64_t i = 0; i < padded; i++) {
         const int64_t first = dw_block_begin(f, i / vl), j = first + i % vl;
         f->expand[i] = (int32_t)(j / pb->multiplier - first / pb->multiplier);
@@ -373,15 +374,16 @@ static arguments make_arguments(const cpu_plan *plan, const dsconv_run_params *p
     const int64_t n = shape->problem.n;
     arguments a = {.plan = plan,
                    .params = params,
-                   .tiling = nhwc_make_tiling(n, shape->p, shape->q, f->tile, f->pairs, threads),
+                   .tiling =
+                       dsconv_nhwc_make_tiling(n, shape->p, shape->q, f->tile, f->pairs, threads),
                    .parts = 1};
     if (n * a.tiling.tiles < threads)
         a.parts = minimum(threads / (n * a.tiling.tiles), f->blocks);
     return a;
 }
 
-void cpu_fused_nhwc_part(const cpu_plan *plan, const dsconv_run_params *params, int thread,
-                         int threads) {
+void dsconv_cpu_fused_nhwc_part(const cpu_plan *plan, const dsconv_run_params *params, int thread,
+                                int threads) {
     const arguments a = make_arguments(plan, params, threads);
     work(&a, thread, threads);
 }
@@ -389,12 +391,12 @@ void cpu_fused_nhwc_part(const cpu_plan *plan, const dsconv_run_params *params, 
 static dsconv_status run(const cpu_plan *plan, const dsconv_run_params *params,
                          dsconv_message *message) {
     (void)message;
-    const arguments a = make_arguments(plan, params, cpu_threads(plan));
-    cpu_parallel(plan, work, &a);
+    const arguments a = make_arguments(plan, params, dsconv_cpu_threads(plan));
+    dsconv_cpu_parallel(plan, work, &a);
     return DSCONV_OK;
 }
 
-const cpu_algo cpu_algo_fused_nhwc = {
+const cpu_algo dsconv_cpu_algo_fused_nhwc = {
     .name = "fused",
     .refuse = refuse,
     .create = create,

@@ -79,10 +79,10 @@ static void fill_strides(int64_t strides[4], int64_t w, int64_t pitch) {
 
 static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     const dsconv_problem *p = &plan->shape.problem;
-    planes *f = plan->data = cpu_plan_alloc(plan, 1, sizeof *f);
+    planes *f = plan->data = dsconv_cpu_plan_alloc(plan, 1, sizeof *f);
     if (!f)
-        return cpu_out_of_memory(message);
-    f->pixels = (cpu_plan){.algo = &cpu_algo_fused_nhwc,
+        return dsconv_cpu_out_of_memory(message);
+    f->pixels = (cpu_plan){.algo = &dsconv_cpu_algo_fused_nhwc,
                            .kernels = plan->kernels,
                            .shape = plan->shape,
                            .threads = plan->threads};
@@ -98,7 +98,7 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     f->out = (epilogue){p->dtype, p->residual, {DSCONV_ACT_NONE, 0.0F}};
     f->x_size = image_size(p->h * p->w, f->x_pitch);
     f->y_size = image_size(plan->shape.p * plan->shape.q, f->y_pitch);
-    const dsconv_status status = cpu_algo_fused_nhwc.create(&f->pixels, message);
+    const dsconv_status status = dsconv_cpu_algo_fused_nhwc.create(&f->pixels, message);
     plan->kernel = plan->kernels->planes_name;
     plan->workspace_size =
         (size_t)plan->threads * (f->x_size + f->y_size) + f->pixels.workspace_size;
@@ -108,13 +108,13 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
 static void destroy(cpu_plan *plan) {
     planes *f = plan->data;
     if (f)
-        cpu_plan_release(&f->pixels);
+        dsconv_cpu_plan_release(&f->pixels);
 }
 
 static dsconv_status set_weights(cpu_plan *plan, const cpu_weights *weights,
                                  dsconv_message *message) {
     planes *f = plan->data;
-    return cpu_algo_fused_nhwc.set_weights(&f->pixels, weights, message);
+    return dsconv_cpu_algo_fused_nhwc.set_weights(&f->pixels, weights, message);
 }
 
 /* One image by a team, or by one thread with memory of its own. */
@@ -133,10 +133,10 @@ static void image(const arguments *a, int64_t n, char *memory, void *tiles, int 
                      p->x_strides[1], LINE * begin, end * LINE < p->c ? end * LINE : p->c,
                      p->h * p->w, x, f->x_pitch);
     if (threads > 1)
-        cpu_barrier();
-    cpu_fused_nhwc_part(&f->pixels, &inner, thread, threads);
+        dsconv_cpu_barrier();
+    dsconv_cpu_fused_nhwc_part(&f->pixels, &inner, thread, threads);
     if (threads > 1)
-        cpu_barrier();
+        dsconv_cpu_barrier();
     cpu_share(lines(p->k), thread, threads, &begin, &end);
     if (begin < end)
         k->planes_out(&f->out, y, f->y_pitch, LINE * begin, end * LINE < p->k ? end * LINE : p->k,
@@ -161,7 +161,7 @@ static void work(const void *opaque, int thread, int threads) {
         image(a, i, own, memory + tiles / (size_t)a->plan->threads * (size_t)thread, 0, 1);
     /* The images that are left are everybody's, in the first thread's memory. */
     for (int64_t i = n - n % threads; i < n; i++) {
-        cpu_barrier();
+        dsconv_cpu_barrier();
         image(a, i, memory + tiles, memory, thread, threads);
     }
 }
@@ -170,11 +170,11 @@ static dsconv_status run(const cpu_plan *plan, const dsconv_run_params *params,
                          dsconv_message *message) {
     (void)message;
     const arguments a = {plan, params};
-    cpu_parallel(plan, work, &a);
+    dsconv_cpu_parallel(plan, work, &a);
     return DSCONV_OK;
 }
 
-const cpu_algo cpu_algo_fused_planes = {
+const cpu_algo dsconv_cpu_algo_fused_planes = {
     .name = "fused",
     .refuse = refuse,
     .create = create,

@@ -18,13 +18,13 @@ static float load(const void *base, int64_t index, dsconv_dtype type) {
     const char *at = base;
     if (type == DSCONV_F32)
         return ((const float *)base)[index];
-    cpu_to_float(&value, at + 2 * index, 1, type);
+    dsconv_cpu_to_float(&value, at + 2 * index, 1, type);
     return value;
 }
 
 static void store(void *base, int64_t index, float value, dsconv_dtype type) {
     char *at = base;
-    cpu_from_float(at + (type == DSCONV_F32 ? 4 : 2) * index, &value, 1, type);
+    dsconv_cpu_from_float(at + (type == DSCONV_F32 ? 4 : 2) * index, &value, 1, type);
 }
 
 static float clamp6(float v) {
@@ -131,15 +131,15 @@ static const char *refuse(const cpu_context *context, const dsconv_shape *shape)
 static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     const dsconv_problem *pb = &plan->shape.problem;
     int64_t mid = plan->shape.mid_channels;
-    weights *w = plan->data = cpu_plan_alloc(plan, 1, sizeof *w);
+    weights *w = plan->data = dsconv_cpu_plan_alloc(plan, 1, sizeof *w);
     if (!w)
-        return cpu_out_of_memory(message);
-    w->dw = cpu_plan_alloc(plan, mid, (size_t)(pb->r * pb->s) * sizeof(float));
-    w->pw = cpu_plan_alloc(plan, mid, (size_t)pb->k * sizeof(float));
-    w->bias_dw = cpu_plan_alloc(plan, mid, sizeof(float));
-    w->bias_pw = cpu_plan_alloc(plan, pb->k, sizeof(float));
+        return dsconv_cpu_out_of_memory(message);
+    w->dw = dsconv_cpu_plan_alloc(plan, mid, (size_t)(pb->r * pb->s) * sizeof(float));
+    w->pw = dsconv_cpu_plan_alloc(plan, mid, (size_t)pb->k * sizeof(float));
+    w->bias_dw = dsconv_cpu_plan_alloc(plan, mid, sizeof(float));
+    w->bias_pw = dsconv_cpu_plan_alloc(plan, pb->k, sizeof(float));
     if (plan->out_of_memory)
-        return cpu_out_of_memory(message);
+        return dsconv_cpu_out_of_memory(message);
     plan->kernel = "generic";
     plan->workspace_size = (size_t)plan->threads * (size_t)mid * sizeof(float);
     return DSCONV_OK;
@@ -163,11 +163,11 @@ static dsconv_status run(const cpu_plan *plan, const dsconv_run_params *params,
                          dsconv_message *message) {
     (void)message;
     arguments a = {plan, params};
-    cpu_parallel(plan, work, &a);
+    dsconv_cpu_parallel(plan, work, &a);
     return DSCONV_OK;
 }
 
-const cpu_algo cpu_algo_generic = {
+const cpu_algo dsconv_cpu_algo_generic = {
     .name = "generic",
     .refuse = refuse,
     .create = create,

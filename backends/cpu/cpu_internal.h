@@ -29,7 +29,7 @@ struct cpu_plan {
     bool flush_denormals;
     size_t workspace_size;        /* set by the algorithm's create */
     void *data;                   /* the algorithm's own */
-    void *block[CPU_PLAN_BLOCKS]; /* of cpu_plan_alloc */
+    void *block[CPU_PLAN_BLOCKS]; /* of dsconv_cpu_plan_alloc */
     int blocks;
     bool out_of_memory; /* one of them was not to be had */
 };
@@ -51,7 +51,7 @@ struct cpu_algo {
     bool (*prefer)(const cpu_context *context, const dsconv_shape *shape);
 
     /* Sets plan->kernel, workspace_size and data. destroy follows in any case; NULL: all there is
-     * to release comes from cpu_plan_alloc. */
+     * to release comes from dsconv_cpu_plan_alloc. */
     dsconv_status (*create)(cpu_plan *plan, dsconv_message *message);
     void (*destroy)(cpu_plan *plan);
 
@@ -63,22 +63,22 @@ struct cpu_algo {
                          dsconv_message *message);
 };
 
-extern const cpu_algo cpu_algo_fused_planes, cpu_algo_fused_nchw, cpu_algo_fused_nhwc,
-    cpu_algo_onednn, cpu_algo_generic;
+extern const cpu_algo dsconv_cpu_algo_fused_planes, dsconv_cpu_algo_fused_nchw,
+    dsconv_cpu_algo_fused_nhwc, dsconv_cpu_algo_onednn, dsconv_cpu_algo_generic;
 
 /** Number of threads that a run of this plan starts with here and now: 1 inside a parallel region
  *  and in a forked child. */
-int cpu_threads(const cpu_plan *plan);
+int dsconv_cpu_threads(const cpu_plan *plan);
 
 /**
  * Calls work(arguments, thread, threads) in every thread of a team, with subnormals flushed if the
  * plan says so. A barrier is allowed in work only when threads > 1.
  */
 typedef void (*cpu_work)(const void *arguments, int thread, int threads);
-void cpu_parallel(const cpu_plan *plan, cpu_work work, const void *arguments);
+void dsconv_cpu_parallel(const cpu_plan *plan, cpu_work work, const void *arguments);
 
 /** Waits for the whole team. */
-void cpu_barrier(void);
+void dsconv_cpu_barrier(void);
 
 /** Part `index` of `count` of [0, total): *begin .. *end. */
 static inline void cpu_share(int64_t total, int index, int count, int64_t *begin, int64_t *end) {
@@ -106,21 +106,22 @@ static inline int64_t round_up(int64_t a, int64_t multiple) {
 
 /** Zeroed memory aligned to 256 bytes, room behind it for one vector; NULL when out of memory or
  *  count * size does not fit. Release with free(). */
-void *cpu_alloc(int64_t count, size_t size);
+void *dsconv_cpu_alloc(int64_t count, size_t size);
 
-/** The same until cpu_plan_release(); without memory, plan->out_of_memory is set. */
-void *cpu_plan_alloc(cpu_plan *plan, int64_t count, size_t size);
+/** The same until dsconv_cpu_plan_release(); without memory, plan->out_of_memory is set. */
+void *dsconv_cpu_plan_alloc(cpu_plan *plan, int64_t count, size_t size);
 
 /** Releases what the algorithm holds for a plan; the plan itself is the caller's. */
-void cpu_plan_release(cpu_plan *plan);
+void dsconv_cpu_plan_release(cpu_plan *plan);
 
 /** Converts count elements between a storage type and floats. */
-void cpu_to_float(float *destination, const void *source, int64_t count, dsconv_dtype type);
-void cpu_from_float(void *destination, const float *source, int64_t count, dsconv_dtype type);
+void dsconv_cpu_to_float(float *destination, const void *source, int64_t count, dsconv_dtype type);
+void dsconv_cpu_from_float(void *destination, const float *source, int64_t count,
+                           dsconv_dtype type);
 
 /** Whether this process was forked after the library was loaded; the core's. */
 int dsconv_in_forked_child(void);
 
-dsconv_status cpu_out_of_memory(dsconv_message *message);
+dsconv_status dsconv_cpu_out_of_memory(dsconv_message *message);
 
 #endif

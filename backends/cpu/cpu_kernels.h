@@ -27,8 +27,9 @@ struct cpu_kernels {
     cpu_work nchw_work;
 };
 
-extern const cpu_kernels cpu_kernels_avx512, cpu_kernels_avx2, cpu_kernels_portable;
+extern const cpu_kernels dsconv_cpu_kernels_avx512, dsconv_cpu_kernels_avx2,
+    dsconv_cpu_kernels_portable;
 
-const cpu_kernels *cpu_best_kernels(void);
+const cpu_kernels *dsconv_cpu_best_kernels(void);
 
 #endif

@@ -22,8 +22,8 @@ static int64_t count_tiles(int64_t n, int64_t total, int64_t pixels, int64_t thr
     return tiles;
 }
 
-nhwc_tiling nhwc_make_tiling(int64_t n, int64_t p, int64_t q, int64_t pixels, bool pairs,
-                             int64_t threads) {
+nhwc_tiling dsconv_nhwc_make_tiling(int64_t n, int64_t p, int64_t q, int64_t pixels, bool pairs,
+                                    int64_t threads) {
     nhwc_tiling t = {.p = p, .q = q, .align = 1};
     const int64_t share = n * p * q / threads;
     if (pairs && 4 * q > pixels && share >= 8 * pixels) {
@@ -43,11 +43,11 @@ nhwc_tiling nhwc_make_tiling(int64_t n, int64_t p, int64_t q, int64_t pixels, bo
     return t;
 }
 
-int64_t nhwc_most_pixels(int64_t p, int64_t q, int64_t pixels) {
+int64_t dsconv_nhwc_most_pixels(int64_t p, int64_t q, int64_t pixels) {
     return minimum(p * q, pixels + maximum(pixels / 2, (int64_t)4 * COLUMNS));
 }
 
-nhwc_tile nhwc_make_tile(const nhwc_tiling *tiling, int64_t index) {
+nhwc_tile dsconv_nhwc_make_tile(const nhwc_tiling *tiling, int64_t index) {
     const int64_t q = tiling->q, bands = ceil_div(tiling->p, maximum(tiling->rows, 1));
     nhwc_tile t = {.q = q, .cut = tiling->pieces > 0};
     if (t.cut) {

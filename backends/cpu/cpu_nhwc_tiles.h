@@ -39,12 +39,12 @@ typedef struct nhwc_tiling {
 
 /* n images of p x q pixels for some threads, in tiles of `pixels` or somewhat more; with `pairs`
  * rows go by twos if possible. */
-nhwc_tiling nhwc_make_tiling(int64_t n, int64_t p, int64_t q, int64_t pixels, bool pairs,
-                             int64_t threads);
+nhwc_tiling dsconv_nhwc_make_tiling(int64_t n, int64_t p, int64_t q, int64_t pixels, bool pairs,
+                                    int64_t threads);
 
 /* Bound of the pixels of a tile, whatever n and threads. */
-int64_t nhwc_most_pixels(int64_t p, int64_t q, int64_t pixels);
+int64_t dsconv_nhwc_most_pixels(int64_t p, int64_t q, int64_t pixels);
 
-nhwc_tile nhwc_make_tile(const nhwc_tiling *tiling, int64_t index);
+nhwc_tile dsconv_nhwc_make_tile(const nhwc_tiling *tiling, int64_t index);
 
 #endif

@@ -199,9 +199,9 @@ static bool needs_sum(const dsconv_problem *pb) {
 static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     const dsconv_shape *shape = &plan->shape;
     const dsconv_problem *pb = &shape->problem;
-    pair_plan *pp = plan->data = cpu_plan_alloc(plan, 1, sizeof *pp);
+    pair_plan *pp = plan->data = dsconv_cpu_plan_alloc(plan, 1, sizeof *pp);
     if (!pp)
-        return cpu_out_of_memory(message);
+        return dsconv_cpu_out_of_memory(message);
     dsconv_status status = choose_pair(pp, shape, plan->threads, plan->flush_denormals, message);
     if (status != DSCONV_OK)
         return status;
@@ -223,7 +223,7 @@ static void destroy(cpu_plan *plan) {
 
 static int pair_threads(const cpu_plan *plan) {
     const pair_plan *pp = plan->data;
-    const int threads = cpu_threads(plan);
+    const int threads = dsconv_cpu_threads(plan);
     return threads < pp->threads ? threads : pp->threads;
 }
 
@@ -306,9 +306,9 @@ static void finish_mid(const cpu_plan *plan, float *mid, void *copy, int64_t cou
                         .to = copy,
                         .count = count};
     if (pb->act_mid.kind != DSCONV_ACT_NONE)
-        cpu_parallel(plan, finish, &activate);
+        dsconv_cpu_parallel(plan, finish, &activate);
     if (copy && copy != mid)
-        cpu_parallel(plan, finish, &round);
+        dsconv_cpu_parallel(plan, finish, &round);
 }
 
 static dsconv_status run_part(const cpu_plan *plan, const dsconv_run_params *params, int64_t part,
@@ -339,7 +339,7 @@ static dsconv_status run_part(const cpu_plan *plan, const dsconv_run_params *par
                            .count = ys};
 
     if (pb->dtype != DSCONV_F32) {
-        cpu_parallel(plan, widen, &widen_x);
+        dsconv_cpu_parallel(plan, widen, &widen_x);
         x = widen_x.to;
     }
     dsconv_status status =
@@ -349,7 +349,7 @@ static dsconv_status run_part(const cpu_plan *plan, const dsconv_run_params *par
     finish_mid(plan, mid, copy, mids);
     status = module->pair_pointwise(pp->pair, threads, mid, sum, workspace + pp->pair_at, message);
     if (status == DSCONV_OK && (sum != y || pb->act_out.kind != DSCONV_ACT_NONE))
-        cpu_parallel(plan, finish, &finish_y);
+        dsconv_cpu_parallel(plan, finish, &finish_y);
     return status;
 }
 
@@ -369,7 +369,7 @@ static bool prefer(const cpu_context *context, const dsconv_shape *shape) {
     return false;
 }
 
-const cpu_algo cpu_algo_onednn = {
+const cpu_algo dsconv_cpu_algo_onednn = {
     .name = "onednn",
     .refuse = refuse,
     .prefer = prefer,

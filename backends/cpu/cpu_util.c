@@ -11,20 +11,20 @@
 #include <xmmintrin.h>
 #endif
 
-const cpu_kernels *cpu_best_kernels(void) {
+const cpu_kernels *dsconv_cpu_best_kernels(void) {
 #ifdef CPU_X86
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return &cpu_kernels_avx512;
+        return &dsconv_cpu_kernels_avx512;
     /* Every processor with AVX2 and FMA also has F16C. */
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return &cpu_kernels_avx2;
+        return &dsconv_cpu_kernels_avx2;
 #endif
-    return &cpu_kernels_portable;
+    return &dsconv_cpu_kernels_portable;
 }
 
-int cpu_threads(const cpu_plan *plan) {
+int dsconv_cpu_threads(const cpu_plan *plan) {
 #ifdef _OPENMP
     if (!dsconv_in_forked_child() && !omp_in_parallel())
         return plan->threads;
@@ -49,8 +49,8 @@ static void call(const cpu_plan *plan, cpu_work work, const void *arguments, int
 #endif
 }
 
-void cpu_parallel(const cpu_plan *plan, cpu_work work, const void *arguments) {
-    int threads = cpu_threads(plan);
+void dsconv_cpu_parallel(const cpu_plan *plan, cpu_work work, const void *arguments) {
+    int threads = dsconv_cpu_threads(plan);
     if (threads <= 1) {
         call(plan, work, arguments, 0, 1);
         return;
@@ -61,13 +61,13 @@ void cpu_parallel(const cpu_plan *plan, cpu_work work, const void *arguments) {
 #endif
 }
 
-void cpu_barrier(void) {
+void dsconv_cpu_barrier(void) {
 #ifdef _OPENMP
 #pragma omp barrier
 #endif
 }
 
-void *cpu_alloc(int64_t count, size_t size) {
+void *dsconv_cpu_alloc(int64_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow((size_t)count, size, &bytes) ||
         __builtin_add_overflow(bytes, (size_t)(64 + 255), &bytes))
@@ -79,8 +79,8 @@ void *cpu_alloc(int64_t count, size_t size) {
     return memory;
 }
 
-void *cpu_plan_alloc(cpu_plan *plan, int64_t count, size_t size) {
-    void *memory = plan->blocks < CPU_PLAN_BLOCKS ? cpu_alloc(count, size) : NULL;
+void *dsconv_cpu_plan_alloc(cpu_plan *plan, int64_t count, size_t size) {
+    void *memory = plan->blocks < CPU_PLAN_BLOCKS ? dsconv_cpu_alloc(count, size) : NULL;
     if (memory)
         plan->block[plan->blocks++] = memory;
     else
@@ -88,17 +88,18 @@ void *cpu_plan_alloc(cpu_plan *plan, int64_t count, size_t size) {
     return memory;
 }
 
-void cpu_plan_release(cpu_plan *plan) {
+void dsconv_cpu_plan_release(cpu_plan *plan) {
     if (plan->algo->destroy)
         plan->algo->destroy(plan);
     while (plan->blocks > 0)
         free(plan->block[--plan->blocks]);
 }
 
-void cpu_to_float(float *destination, const void *source, int64_t count, dsconv_dtype type) {
-    cpu_kernels_portable.to_float(destination, source, count, type);
+void dsconv_cpu_to_float(float *destination, const void *source, int64_t count, dsconv_dtype type) {
+    dsconv_cpu_kernels_portable.to_float(destination, source, count, type);
 }
 
-void cpu_from_float(void *destination, const float *source, int64_t count, dsconv_dtype type) {
-    cpu_kernels_portable.from_float(destination, source, count, type);
+void dsconv_cpu_from_float(void *destination, const float *source, int64_t count,
+                           dsconv_dtype type) {
+    dsconv_cpu_kernels_portable.from_float(destination, source, count, type);
 }

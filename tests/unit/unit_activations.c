@@ -19,13 +19,13 @@ typedef struct isa {
 /* The instruction sets of this processor, the best one last. */
 static size_t list_isas(isa isas[3]) {
     size_t count = 0;
-    isas[count++] = (isa){"portable", epilogue_row_portable};
+    isas[count++] = (isa){"portable", dsconv_epilogue_row_portable};
 #ifdef CPU_X86
-    const cpu_kernels *best = cpu_best_kernels();
-    if (best != &cpu_kernels_portable)
-        isas[count++] = (isa){"avx2", epilogue_row_avx2};
-    if (best == &cpu_kernels_avx512)
-        isas[count++] = (isa){"avx512", epilogue_row_avx512};
+    const cpu_kernels *best = dsconv_cpu_best_kernels();
+    if (best != &dsconv_cpu_kernels_portable)
+        isas[count++] = (isa){"avx2", dsconv_epilogue_row_avx2};
+    if (best == &dsconv_cpu_kernels_avx512)
+        isas[count++] = (isa){"avx512", dsconv_epilogue_row_avx512};
 #endif
     return count;
 }

@@ -30,6 +30,7 @@ static inline bool epilogue_clamp(const epilogue *e, float *lo, float *hi) {
  * f32) or the residual. */
 typedef void epilogue_row_fn(const epilogue *e, const float *sum, const void *residual, void *y,
                              int64_t n);
-extern epilogue_row_fn epilogue_row_avx512, epilogue_row_avx2, epilogue_row_portable;
+extern epilogue_row_fn dsconv_epilogue_row_avx512, dsconv_epilogue_row_avx2,
+    dsconv_epilogue_row_portable;
 
 #endif

@@ -332,7 +332,7 @@ static void work_together(const nchw_run *run, void *scratch, float *const d[2],
             background_channels(&depthwise, j_end);
         }
         if (threads > 1)
-            cpu_barrier();
+            dsconv_cpu_barrier();
         stage s = stage_of(run, &tile, d[i % 2]);
         pointwise(&s, k_begin * PW_ROWS, k_end, NULL);
     }

@@ -49,6 +49,6 @@ typedef struct nchw_tile {
 
 /** What one thread does of a nchw_run; a cpu_work. */
 typedef void nchw_work_fn(const void *run, int thread, int threads);
-extern nchw_work_fn nchw_work_avx512, nchw_work_avx2, nchw_work_portable;
+extern nchw_work_fn dsconv_nchw_work_avx512, dsconv_nchw_work_avx2, dsconv_nchw_work_portable;
 
 #endif

@@ -53,7 +53,8 @@ typedef void nhwc_pw_fn(const nhwc_pw *a, const float *mid, void *y, int64_t y_p
 
 /* The depthwise kernel for d; *pairs tells whether it gains by two rows at a time. */
 typedef nhwc_dw_fn *nhwc_select_dw_fn(const nhwc_dw *d, bool *pairs);
-extern nhwc_select_dw_fn nhwc_select_dw_avx512, nhwc_select_dw_avx2, nhwc_select_dw_portable;
+extern nhwc_select_dw_fn dsconv_nhwc_select_dw_avx512, dsconv_nhwc_select_dw_avx2,
+    dsconv_nhwc_select_dw_portable;
 
 typedef struct nhwc_kernels {
     int vector_length;
@@ -63,6 +64,7 @@ typedef struct nhwc_kernels {
     nhwc_select_dw_fn *select_dw;
     epilogue_row_fn *epilogue_row;
 } nhwc_kernels;
-extern const nhwc_kernels nhwc_kernels_avx512, nhwc_kernels_avx2, nhwc_kernels_portable;
+extern const nhwc_kernels dsconv_nhwc_kernels_avx512, dsconv_nhwc_kernels_avx2,
+    dsconv_nhwc_kernels_portable;
 
 #endif

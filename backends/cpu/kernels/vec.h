@@ -17,7 +17,7 @@
 
 #define CPU_PASTE_(a, b) a##_##b
 #define CPU_PASTE(a, b)  CPU_PASTE_(a, b)
-#define CPU_NAME(f)      CPU_PASTE(f, CPU_ISA)
+#define CPU_NAME(f)      CPU_PASTE(dsconv_##f, CPU_ISA)
 #define CPU_STR_(a)      #a
 #define CPU_STR(a)       CPU_STR_(a)
 
