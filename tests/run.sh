@@ -91,7 +91,7 @@ no_leak() {
 small=n=2,c=5,h=9,w=7,k=6,bias=both,mid=relu6,res=after
 
 step 'headline, with bench/run.sh' bench/run.sh
-need libcmocka-dev clang clang-format clang-tidy libomp-dev valgrind gnuplot-nox cmake g++ python3
+need libcmocka-dev libboost-context-dev clang clang-format clang-tidy libomp-dev valgrind gnuplot-nox cmake g++ python3
 
 # shellcheck disable=SC2086
 suite release build-release $features

@@ -113,7 +113,7 @@ __device__ void gpu_finish_sums(const gpu_conv &a, const gpu_tile<Size> &tile,
 template <class T, int WINDOW, class Size>
 __global__ void __launch_bounds__(Size::THREADS, 512 / Size::THREADS)
     gpu_portable_kernel(gpu_conv a) {
-    __shared__ gpu_tile<Size> tile;
+    GPU_SHARED(tile, gpu_tile<Size>);
     const int64_t output_tiles = (a.k + Size::OUTPUTS - 1) / Size::OUTPUTS;
     const int64_t first_output = blockIdx.x % output_tiles * Size::OUTPUTS;
     const int64_t first_pixel = blockIdx.x / output_tiles * Size::PIXELS;

@@ -101,6 +101,9 @@ __device__ inline uint16_t gpu_float_to_bf16(float value) {
 
 #ifndef GPU_SHIM
 
+/* A variable in shared memory, then its type. */
+#define GPU_SHARED(name, ...) __shared__ __VA_ARGS__ name
+
 /* Starts `blocks` blocks of `threads` threads. The status is the launch's own: an error that was
  * pending before is neither reported nor cleared. */
 template <class Args>
