@@ -135,6 +135,9 @@ typedef struct gpuDeviceProp {
     size_t totalGlobalMem;
 } gpuDeviceProp;
 
+#define hipGetDevice gpuGetDevice /* backends/hip/ says these itself */
+#define hipSetDevice gpuSetDevice
+
 gpuError_t gpuDeviceSynchronize(void);
 gpuError_t gpuDriverGetVersion(int *version);
 gpuError_t gpuFree(void *pointer);

@@ -137,6 +137,7 @@ bool all_together(int first, int end) {
             char one[256], other[256];
             where(first, one, sizeof one);
             where(i, other, sizeof other);
+            gpu_shim_at.thread.x = (unsigned)i;
             gpu_shim_fail("threads part: %s, %s", one, other);
             return false;
         }
