@@ -15,24 +15,60 @@ CPU_INLINE void store_row(const nchw_rows *a, float *d, int n, int64_t q, vf v) 
     if (count > n && i >= n * stride && i < n * stride + size)                                     \
     a##n = vf_fma(v, vf_set1(w[(i - n * stride) * size + s]), a##n)
 
+/* A row's inputs of a vector of columns at stride 1, the first of them in image column x; at an
+ * edge some are outside the image. */
+#ifdef CPU_WINDOWS
+enum { REACH = 2 * VL }; /* columns that taps_at reads */
+
+typedef struct taps {
+    vf low, high;
+} taps;
+
+CPU_INLINE taps taps_at(const float *row, int64_t x, int64_t width, const bool edge) {
+    if (!edge)
+        return (taps){vf_load(row), vf_load(row + VL)};
+    return (taps){vf_load_range(row, vrange_of(-x, width - x)),
+                  vf_load_range(row + VL, vrange_of(-x - VL, width - x - VL))};
+}
+
+CPU_INLINE vf tap(taps t, const int s) {
+    return vf_window(t.low, t.high, s);
+}
+#else
+enum { REACH = VL + 6 };
+
+typedef struct taps {
+    const float *row;
+    int64_t x, width;
+    bool edge;
+} taps;
+
+CPU_INLINE taps taps_at(const float *row, int64_t x, int64_t width, const bool edge) {
+    return (taps){row, x, width, edge};
+}
+
+CPU_INLINE vf tap(taps t, const int s) {
+    if (!t.edge)
+        return vf_load(t.row + s);
+    return vf_load_range(t.row + s, vrange_of(-(t.x + s), t.width - (t.x + s)));
+}
+#endif
+
 /* Rows of the vector of columns at q, for an undilated size x size kernel; each load serves all
- * rows. At an edge some of the columns are outside the image. */
+ * rows. */
 CPU_INLINE void undilated_at(const nchw_rows *a, const float *const *slot, float *d, int64_t q,
                              const int size, const int stride, const int count, const bool edge) {
     vf a0 = vf_set1(a->bias), a1 = a0, a2 = a0, a3 = a0;
     const float *w = a->w;
-    vrange range[7];
-    if (edge)
-#pragma GCC unroll 8
-        for (int s = 0; s < size; s++)
-            range[s] = vrange_of(-(a->x + q + s), a->width - (a->x + q + s));
 #pragma GCC unroll 16
     for (int i = 0; i < (count - 1) * stride + size; i++) {
         const float *row = slot[i] + q;
+        taps t;
+        if (stride == 1)
+            t = taps_at(row, a->x + q, a->width, edge);
 #pragma GCC unroll 8
         for (int s = 0; s < size; s++) {
-            const float *at = stride == 1 ? row + s : row + s % 2 * a->phase_pitch + s / 2;
-            vf v = edge ? vf_load_range(at, range[s]) : vf_load(at);
+            vf v = stride == 1 ? tap(t, s) : vf_load(row + s % 2 * a->phase_pitch + s / 2);
             TAP(0);
             TAP(1);
             TAP(2);
@@ -51,7 +87,7 @@ CPU_INLINE void undilated_at(const nchw_rows *a, const float *const *slot, float
 CPU_INLINE void undilated(const nchw_rows *a, const float *const *slot, float *d, const int size,
                           const int stride, const int count) {
     for (int64_t q = 0; q < a->cols; q += VL)
-        if (stride > 1 || (a->x + q >= 0 && a->x + q + VL + size - 1 <= a->width))
+        if (stride > 1 || (a->x + q >= 0 && a->x + q + REACH <= a->width))
             undilated_at(a, slot, d, q, size, stride, count, false);
         else
             undilated_at(a, slot, d, q, size, stride, count, true);

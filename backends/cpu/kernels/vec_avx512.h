@@ -111,6 +111,38 @@ CPU_INLINE vi vi_load(const int32_t *p) {
     return _mm512_loadu_si512(p);
 }
 
+CPU_INLINE vi vf_as_vi(vf a) {
+    return _mm512_castps_si512(a);
+}
+CPU_INLINE vf vi_as_vf(vi a) {
+    return _mm512_castsi512_ps(a);
+}
+
+/** VL elements of a followed by b, from element `from`, a constant of at most 7. Cheaper than loads
+ *  that cross cache lines, which CPU_WINDOWS says. */
+#define CPU_WINDOWS
+CPU_INLINE vf vf_window(vf a, vf b, const int from) {
+    const __m512i low = vf_as_vi(a), high = vf_as_vi(b);
+    switch (from) {
+    case 1:
+        return vi_as_vf(_mm512_alignr_epi32(high, low, 1));
+    case 2:
+        return vi_as_vf(_mm512_alignr_epi32(high, low, 2));
+    case 3:
+        return vi_as_vf(_mm512_alignr_epi32(high, low, 3));
+    case 4:
+        return vi_as_vf(_mm512_alignr_epi32(high, low, 4));
+    case 5:
+        return vi_as_vf(_mm512_alignr_epi32(high, low, 5));
+    case 6:
+        return vi_as_vf(_mm512_alignr_epi32(high, low, 6));
+    case 7:
+        return vi_as_vf(_mm512_alignr_epi32(high, low, 7));
+    default:
+        return a;
+    }
+}
+
 /** Separates the elements with even and odd index of a followed by b. */
 CPU_INLINE void vf_split(vf a, vf b, vf *even, vf *odd) {
     const __m512i pick =
@@ -119,12 +151,6 @@ CPU_INLINE void vf_split(vf a, vf b, vf *even, vf *odd) {
     *odd = _mm512_permutex2var_ps(a, _mm512_add_epi32(pick, _mm512_set1_epi32(1)), b);
 }
 
-CPU_INLINE vi vf_as_vi(vf a) {
-    return _mm512_castps_si512(a);
-}
-CPU_INLINE vf vi_as_vf(vi a) {
-    return _mm512_castsi512_ps(a);
-}
 /** To the nearest integer; a is one already, below 2^31. */
 CPU_INLINE vi vf_to_vi(vf a) {
     return _mm512_cvtps_epi32(a);
