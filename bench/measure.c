@@ -3,21 +3,10 @@
 
 #include "timer.h"
 
-/* Backends on a device of their own; the others run on the host. */
-static const struct {
-    const char *backend;
-    const bench_timer *timer;
-} timers[] = {
-    {"cpu", &bench_timer_host},
-    {"ref", &bench_timer_host},
-    {"cuda", &bench_timer_cuda},
-};
-
-const bench_timer *bench_timer_for(const char *backend) {
-    for (size_t i = 0; i < sizeof timers / sizeof *timers; i++)
-        if (strcmp(timers[i].backend, backend) == 0)
-            return timers[i].timer;
-    return &bench_timer_host;
+const bench_timer *bench_timer_for(const char *backend, bool host) {
+    if (strcmp(backend, "cuda") == 0)
+        return &bench_timer_cuda;
+    return host ? &bench_timer_host : &bench_timer_device;
 }
 
 typedef struct samples {

@@ -49,7 +49,8 @@ typedef struct bench_timer {
 
     /* threads: those that the work of a host runs in. Until it is closed, by the caller, the device
      * is the calling thread's current one. */
-    dsconv_status (*open)(int32_t device, int32_t threads, void **state, dsconv_message *message);
+    dsconv_status (*open)(dsconv_context *context, int32_t device, int32_t threads, void **state,
+                          dsconv_message *message);
     void (*close)(void *state);
 
     /* Makes the candidates that show what the device can do at most, in the mix of reads and writes
@@ -63,9 +64,10 @@ typedef struct bench_timer {
 } bench_timer;
 
 extern const bench_timer bench_timer_cuda;
+extern const bench_timer bench_timer_device; /* of any backend whose memory is not the host's */
 extern const bench_timer bench_timer_host;
 
-const bench_timer *bench_timer_for(const char *backend);
+const bench_timer *bench_timer_for(const char *backend, bool host);
 
 /* Takes `reps` clean samples of every candidate; of three times as many at most, and keeps all of
  * those where the machine was busy for more than half of them. Fills their times. */

@@ -116,9 +116,9 @@ static void close_timer(void *state) {
     free(t);
 }
 
-static dsconv_status open_timer(int32_t device, int32_t threads, void **state,
-                                dsconv_message *message) {
-    (void)threads;
+static dsconv_status open_timer(dsconv_context *context, int32_t device, int32_t threads,
+                                void **state, dsconv_message *message) {
+    (void)context, (void)threads;
     cuda_timer *t = calloc(1, sizeof *t);
     *state = t;
     if (!t) {
@@ -201,7 +201,7 @@ static dsconv_status sample(void *state, const bench_call *call, int repeats, do
         error = t->cu.event_synchronize(t->stop);
     if (!error)
         error = t->cu.event_elapsed(&milliseconds, t->start, t->stop);
-    *seconds = 1e-3 * (double)milliseconds / repeats;
+    *seconds = 1e-3 * (double)milliseconds;
     *clean = true;
     return status || !error ? status : failed(message, "events", error);
 }

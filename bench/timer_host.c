@@ -35,9 +35,9 @@ static double run_queue_delay(void) {
     return seconds;
 }
 
-static dsconv_status open_timer(int32_t device, int32_t threads, void **state,
-                                dsconv_message *message) {
-    (void)device;
+static dsconv_status open_timer(dsconv_context *context, int32_t device, int32_t threads,
+                                void **state, dsconv_message *message) {
+    (void)context, (void)device;
     host_ceilings *ceilings = malloc(sizeof *ceilings);
     *state = ceilings;
     if (!ceilings) {

@@ -150,10 +150,11 @@ static dsconv_status verify_peers(const bench_options *options, const bench_libr
 static dsconv_status time_with_peers(const bench_options *options, bench_library *l,
                                      work_progress progress, bench_result *r,
                                      dsconv_message *message) {
-    const bench_timer *timer = bench_timer_for(l->info.backend);
+    const bench_timer *timer = bench_timer_for(l->info.backend, l->host);
     bench_peers peers = {0};
     void *state = NULL;
-    dsconv_status status = timer->open(options->device, host_threads(options), &state, message);
+    dsconv_status status =
+        timer->open(l->context, options->device, host_threads(options), &state, message);
     if (status != DSCONV_OK)
         return status;
     if (options->baseline) {
