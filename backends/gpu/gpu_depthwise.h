@@ -52,6 +52,29 @@ __device__ void gpu_locate_windows(const gpu_conv &a, gpu_windows<PIXELS> &windo
     }
 }
 
+/* Which taps of neighbouring windows are inside the image. */
+struct gpu_inside {
+    int r_begin, r_end, s_begin, s_end;
+
+    __device__ bool operator()(int r, int s) const {
+        return r >= r_begin && r < r_end && s >= s_begin && s < s_end;
+    }
+    /* Has answers found again: AMD keeps each in two scalar registers, which are few. */
+    __device__ void forget() {
+#if defined(__HIP_PLATFORM_AMD__) && defined(__HIP_DEVICE_COMPILE__)
+        asm volatile("" : "+v"(r_begin), "+v"(r_end), "+v"(s_begin), "+v"(s_end));
+#endif
+    }
+};
+
+struct gpu_all_inside {
+    __device__ constexpr bool operator()(int, int) const {
+        return true;
+    }
+    __device__ void forget() {
+    }
+};
+
 /* One channel's taps, for a window of WINDOW x WINDOW. */
 template <class T, int WINDOW> struct gpu_taps {
     float w[WINDOW * WINDOW];
@@ -73,11 +96,10 @@ template <class T, int WINDOW> struct gpu_taps {
         /* Single windows are one a thread, whose ways had better not part. */
         if (COUNT > 1 && r_begin == 0 && r_end == WINDOW && s_begin == 0 &&
             s_end == WINDOW + COUNT - 1)
-            add<COUNT>(a, origin, start, sum, 0, [](int, int) { return true; });
+            add<COUNT>(a, origin, start, sum, 0, gpu_all_inside());
         else
-            add<COUNT>(a, origin, start, sum, windows.safe[pixel], [&](int r, int s) {
-                return r >= r_begin && r < r_end && s >= s_begin && s < s_end;
-            });
+            add<COUNT>(a, origin, start, sum, windows.safe[pixel],
+                       gpu_inside{r_begin, r_end, s_begin, s_end});
     }
 
     /* All that the windows cover is loaded before it is used; what is not inside, from `safe`. */
@@ -95,6 +117,7 @@ template <class T, int WINDOW> struct gpu_taps {
             for (int s = 0; s < COLUMNS; s++, at += tap_step)
                 value[r][s] = T::load(*(inside(r, s) ? at : origin + safe));
         }
+        inside.forget();
 #pragma unroll
         for (int i = 0; i < COUNT; i++)
             sum[i] = start;

@@ -59,7 +59,8 @@ void gpu_leave(const gpu_context *context, int previous);
 
 /* ---- shared ---- */
 
-extern const gpu_algo gpu_algo_portable;
+/* Not const: HIP puts const objects into device code, too, which lacks the functions. */
+extern gpu_algo gpu_algo_portable;
 
 dsconv_status gpu_fail(dsconv_message *message, dsconv_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

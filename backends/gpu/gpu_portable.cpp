@@ -78,4 +78,4 @@ static gpuError_t launch(const gpu_plan *plan, const gpu_conv *conv, gpuStream_t
     return gpu_launch(data->kernel, data->blocks, data->threads, stream, *conv);
 }
 
-const gpu_algo gpu_algo_portable = {"portable", refuse, NULL, prepare, launch};
+gpu_algo gpu_algo_portable = {"portable", refuse, NULL, prepare, launch};

@@ -103,7 +103,8 @@ __device__ void gpu_finish_sums(const gpu_conv &a, const gpu_tile<Size> &tile,
                 int pixel = s.pixel(p) + (a.channels_last ? i : 0);
                 int output = s.output(o) + (a.channels_last ? 0 : i);
                 if (pixel < valid_pixels && output < outputs)
-                    gpu_finish_quad<T>(a, tile.outputs, quad, pixel, first_output + output,
+                    gpu_finish_quad<T>(gpu_reload(a), tile.outputs, quad, pixel,
+                                       first_output + output,
                                        a.channels_last ? outputs - output : valid_pixels - pixel,
                                        a.channels_last != 0);
             }
@@ -111,7 +112,7 @@ __device__ void gpu_finish_sums(const gpu_conv &a, const gpu_tile<Size> &tile,
 
 /* WINDOW: 3 for 3 x 3 taps, 0 for any. */
 template <class T, int WINDOW, class Size>
-__global__ void __launch_bounds__(Size::THREADS, 512 / Size::THREADS)
+__global__ void GPU_LAUNCH_BOUNDS(Size::THREADS, 512 / Size::THREADS)
     gpu_portable_kernel(gpu_conv a) {
     GPU_SHARED(tile, gpu_tile<Size>);
     const int64_t output_tiles = (a.k + Size::OUTPUTS - 1) / Size::OUTPUTS;
@@ -124,22 +125,22 @@ __global__ void __launch_bounds__(Size::THREADS, 512 / Size::THREADS)
     const bool write_mid = a.mid && first_output == 0;
 
     const int thread = (int)threadIdx.x;
-    gpu_locate_windows(a, tile.windows, first_pixel, thread, Size::THREADS);
-    gpu_locate_outputs(a, tile.outputs, first_pixel, thread, Size::THREADS);
+    gpu_locate_windows(gpu_reload(a), tile.windows, first_pixel, thread, Size::THREADS);
+    gpu_locate_outputs(gpu_reload(a), tile.outputs, first_pixel, thread, Size::THREADS);
     gpu_sums<Size> sums;
-    sums.start(a, first_output, outputs);
+    sums.start(gpu_reload(a), first_output, outputs);
     for (int64_t first = 0; first < a.mid_channels; first += Size::CHANNELS) {
         int64_t left = a.mid_channels - first;
         int count = left < Size::CHANNELS ? (int)left : Size::CHANNELS;
         __syncthreads();
-        gpu_load_weights(a, tile, first, count, first_output, outputs);
+        gpu_load_weights(gpu_reload(a), tile, first, count, first_output, outputs);
         gpu_depthwise<T, WINDOW, Size::CHANNELS, Size::THREADS>(
-            a, tile.windows, thread, first, count, pixels, write_mid,
+            gpu_reload(a), tile.windows, thread, first, count, pixels, write_mid,
             [&](int channel, int pixel, float value) { tile.mid[channel][pixel] = value; });
         __syncthreads();
         sums.add(tile, count);
     }
-    gpu_finish_sums<T>(a, tile, sums, first_output, outputs, pixels);
+    gpu_finish_sums<T>(gpu_reload(a), tile, sums, first_output, outputs, pixels);
 }
 
 #endif

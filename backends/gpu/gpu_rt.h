@@ -99,6 +99,27 @@ __device__ inline uint16_t gpu_float_to_bf16(float value) {
 
 #endif
 
+/* The threads of a block, and how many blocks a multiprocessor should hold: HIP for AMD counts
+ * waves instead, and the compiler does better by itself. */
+#if defined(__HIP_PLATFORM_AMD__)
+#define GPU_LAUNCH_BOUNDS(threads, blocks) __launch_bounds__(threads)
+#else
+#define GPU_LAUNCH_BOUNDS(threads, blocks) __launch_bounds__(threads, blocks)
+#endif
+
+/* A kernel's argument, to be read again from where it was passed. AMD's compiler would otherwise
+ * load all of a large one at the start and run out of scalar registers. */
+template <class Args> __device__ inline const Args &gpu_reload(const Args &args) {
+#if defined(__HIP_PLATFORM_AMD__) && defined(__HIP_DEVICE_COMPILE__)
+    (void)args;
+    auto *passed = __builtin_amdgcn_kernarg_segment_ptr();
+    asm volatile("" : "+s"(passed));
+    return *(const Args *)passed;
+#else
+    return args;
+#endif
+}
+
 #ifndef GPU_SHIM
 
 /* A variable in shared memory, then its type. */
