@@ -6,9 +6,9 @@
 #include "hip_internal.h"
 
 const char gpu_backend_name[] = "hip";
-const gpu_algo *const gpu_algos[] = {&gpu_algo_portable, NULL};
+const gpu_algo *const gpu_algos[] = {&hip_algo_fused, &gpu_algo_portable, NULL};
 
-static const char *const algo_names[] = {"portable", NULL};
+static const char *const algo_names[] = {"fused", "portable", NULL};
 
 static const char *const code_for[] = {HIP_CODE}; /* architectures with a code object */
 

@@ -4,4 +4,6 @@
 
 #include "../gpu/gpu_internal.h"
 
+extern gpu_algo hip_algo_fused;
+
 #endif

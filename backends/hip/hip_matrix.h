@@ -1,0 +1,97 @@
+/*
+ * Matrix instructions of CDNA and RDNA under names of their own, and which a target has.
+ *
+ * A builtin that a target lacks stops the compiler, so each is there for its targets alone. Lanes
+ * hold D = A B + C as AMD's matrix instruction calculator and the RDNA 3 and 4 ISA documents say:
+ *
+ *   CDNA 32x32x2 (64)     A: row = lane % 32, k = lane / 32, B alike with columns;
+ *                         D: column = lane % 32, row = 8 * (i / 4) + 4 * (lane / 32) + i % 4
+ *   RDNA 3 16x16x16 (32)  A: row = lane % 16, k = i, twice; D: column = lane % 16,
+ *                         row = 2 * i + lane / 16
+ *   RDNA 4 16x16x16 (32)  A: row = lane % 16, k = 8 * (lane / 16) + i; D: column = lane % 16,
+ *                         row = 8 * (lane / 16) + i
+ */
+#ifndef DSCONV_HIP_MATRIX_H
+#define DSCONV_HIP_MATRIX_H
+
+#include "../gpu/gpu_value.h"
+
+#if defined(__gfx90a__) || defined(__gfx942__)
+#define HIP_CDNA 1
+#elif defined(__gfx1100__) || defined(__gfx1101__) || defined(__gfx1102__) ||                      \
+    defined(__gfx1103__) || defined(__gfx1150__) || defined(__gfx1151__)
+#define HIP_RDNA 3
+#elif defined(__gfx1200__) || defined(__gfx1201__)
+#define HIP_RDNA 4
+#endif
+
+#if defined(HIP_CDNA) || defined(HIP_RDNA)
+typedef float hip_f32x8 __attribute__((vector_size(32)));
+typedef float hip_f32x16 __attribute__((vector_size(64)));
+typedef short hip_bf16x8 __attribute__((vector_size(16)));
+typedef short hip_bf16x16 __attribute__((vector_size(32)));
+#endif
+
+template <class T> struct hip_is_bf16 { static constexpr bool value = false; };
+template <> struct hip_is_bf16<gpu_bf16> { static constexpr bool value = true; };
+
+/* A float, neither Inf nor NaN nor very small, as the exact sum of three bf16: cut off rather than
+ * rounded, so that none overflows. */
+struct hip_split {
+    short part[3];
+
+    __device__ explicit hip_split(float value) {
+#pragma unroll
+        for (int i = 0; i < 3; i++) {
+            const uint32_t top = __float_as_uint(value) & 0xffff0000U;
+            part[i] = (short)(top >> 16);
+            value -= __uint_as_float(top);
+        }
+    }
+};
+
+/* Nothing is moved across it. */
+__device__ inline void hip_schedule_barrier() {
+#ifdef __AMDGCN__
+    __builtin_amdgcn_sched_barrier(0);
+#endif
+}
+
+#ifdef HIP_CDNA
+
+__device__ inline hip_f32x16 hip_multiply(float a, float b, hip_f32x16 c) {
+    return __builtin_amdgcn_mfma_f32_32x32x2f32(a, b, c, 0, 0, 0);
+}
+
+#endif
+
+#if HIP_RDNA == 3
+
+typedef hip_bf16x16 hip_wmma_operand;
+__device__ inline hip_f32x8 hip_multiply(hip_bf16x16 a, hip_bf16x16 b, hip_f32x8 c) {
+    return __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(a, b, c);
+}
+__device__ inline int hip_wmma_k(int lane, int i) {
+    (void)lane;
+    return i;
+}
+__device__ inline int hip_wmma_row(int lane, int i) {
+    return 2 * i + lane / 16;
+}
+
+#elif HIP_RDNA == 4
+
+typedef hip_bf16x8 hip_wmma_operand;
+__device__ inline hip_f32x8 hip_multiply(hip_bf16x8 a, hip_bf16x8 b, hip_f32x8 c) {
+    return __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(a, b, c);
+}
+__device__ inline int hip_wmma_k(int lane, int i) {
+    return 8 * (lane / 16) + i;
+}
+__device__ inline int hip_wmma_row(int lane, int i) {
+    return 8 * (lane / 16) + i;
+}
+
+#endif
+
+#endif
