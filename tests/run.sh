@@ -6,6 +6,7 @@
 #
 # With an option, a backend that cannot be built is an error; without, it is left out.
 set -u
+hip_packages=
 cd "$(dirname "$0")/.." || exit 1
 . bench/packages.sh
 
@@ -13,7 +14,10 @@ features=
 for option in "$@"; do
     case $option in
     --with-cuda) features="$features -Dcuda=enabled" ;;
-    --with-hip) features="$features -Dhip=enabled" ;;
+    --with-hip)
+        features="$features -Dhip=enabled"
+        hip_packages='clang-19 lld-19 llvm-19 clang-tools-19 libamdhip64-dev rocm-device-libs'
+        ;;
     *)
         echo "tests/run.sh: $option: expected --with-cuda or --with-hip" >&2
         exit 2
@@ -91,7 +95,9 @@ no_leak() {
 small=n=2,c=5,h=9,w=7,k=6,bias=both,mid=relu6,res=after
 
 step 'headline, with bench/run.sh' bench/run.sh
-need libcmocka-dev libboost-context-dev clang clang-format clang-tidy libomp-dev valgrind gnuplot-nox cmake g++ python3
+# shellcheck disable=SC2086
+need libcmocka-dev libboost-context-dev clang clang-format clang-tidy libomp-dev valgrind \
+    gnuplot-nox cmake g++ python3 $hip_packages
 
 # shellcheck disable=SC2086
 suite release build-release $features

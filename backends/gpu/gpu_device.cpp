@@ -28,21 +28,19 @@ static dsconv_status count_devices(int *count, dsconv_message *message) {
     *count = 0;
     if (gpuDriverGetVersion(&driver) != gpuSuccess || driver == 0) {
         (void)gpuGetLastError();
-        return gpu_fail(message, DSCONV_ERROR_UNAVAILABLE, "%s: no %s on this machine",
-                        gpu_backend_name, gpu_driver_name);
+        return gpu_fail(message, DSCONV_ERROR_UNAVAILABLE, "no %s on this machine",
+                        gpu_driver_name);
     }
     gpuError_t error = gpuGetDeviceCount(count);
     (void)gpuGetLastError();
     if (error == gpuErrorInsufficientDriver)
         return gpu_fail(message, DSCONV_ERROR_UNAVAILABLE,
-                        "%s: the %s, version %d, is too old for this module", gpu_backend_name,
-                        gpu_driver_name, driver);
+                        "the %s, version %d, is too old for this module", gpu_driver_name, driver);
     if (error == gpuErrorNoDevice || (error == gpuSuccess && *count == 0))
-        return gpu_fail(message, DSCONV_ERROR_UNAVAILABLE, "%s: the driver sees no device",
-                        gpu_backend_name);
+        return gpu_fail(message, DSCONV_ERROR_UNAVAILABLE, "the driver sees no device");
     if (error != gpuSuccess)
-        return gpu_fail(message, DSCONV_ERROR_UNAVAILABLE, "%s: counting devices: %s (%s)",
-                        gpu_backend_name, gpuGetErrorName(error), gpuGetErrorString(error));
+        return gpu_fail(message, DSCONV_ERROR_UNAVAILABLE, "counting devices: %s (%s)",
+                        gpuGetErrorName(error), gpuGetErrorString(error));
     return DSCONV_OK;
 }
 
@@ -64,8 +62,8 @@ dsconv_status gpu_probe(int32_t device, dsconv_device_info *info, dsconv_message
     info->memory_size = properties.totalGlobalMem;
     if (!gpu_describe_arch(&properties, info->arch, sizeof info->arch))
         return gpu_fail(message, DSCONV_ERROR_UNAVAILABLE,
-                        "%s: this module has no code for device %d, %s (%s)", gpu_backend_name,
-                        (int)device, info->name, info->arch);
+                        "this module has no code for device %d, %s (%s)", (int)device, info->name,
+                        info->arch);
     return DSCONV_OK;
 }
 
