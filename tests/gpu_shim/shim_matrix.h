@@ -33,13 +33,10 @@ struct shim_place {
 template <int K, class Operand, class Sum, class A, class Row>
 Sum shim_multiply(Operand a, Operand b, Sum sum, int side, const A &at, const Row &row,
                   gpu_shim_site site) {
-    struct operands {
-        Operand a, b;
-    } mine = {a, b};
     constexpr int LANES = GPU_SHIM_WAVE;
     Operand all_a[LANES], all_b[LANES];
-    memcpy(all_a, gpu_shim_exchange(&mine.a, sizeof a, {"matrix instruction", site}), sizeof all_a);
-    memcpy(all_b, gpu_shim_exchange(&mine.b, sizeof b, {"matrix instruction", site}), sizeof all_b);
+    memcpy(all_a, gpu_shim_exchange(&a, sizeof a, {"matrix instruction", site}), sizeof all_a);
+    memcpy(all_b, gpu_shim_exchange(&b, sizeof b, {"matrix instruction", site}), sizeof all_b);
     const int lane = gpu_shim_lane(), column = lane % side;
     for (int i = 0; i < (int)(sizeof sum / sizeof(float)); i++)
         for (int k = 0; k < K; k++) {
