@@ -76,14 +76,16 @@ static void describe(const dsconv_shape *shape, gpu_plan *plan) {
 static gpuError_t allocate_weights(gpu_plan *plan) {
     gpu_weights *w = &plan->conv.weights;
     const size_t mid = (size_t)plan->conv.mid_channels, k = (size_t)plan->conv.k;
-    gpuError_t error =
-        gpuMalloc((void **)&w->dw, (plan->tap_count + plan->pointwise_count + mid + k + 2) * 4);
+    const size_t size = (plan->tap_count + plan->pointwise_count + mid + k + 2) * 4;
+    const size_t rounded = (size + 255) / 256 * 256;
+    gpuError_t error = gpuMalloc((void **)&w->dw, rounded + plan->packed_size);
     if (error != gpuSuccess)
         return error;
     w->pw = w->dw + plan->tap_count;
     w->bias_dw = w->pw + plan->pointwise_count;
     w->bias_pw = w->bias_dw + mid;
     w->extreme = (int *)(w->bias_pw + k);
+    plan->packed = (char *)w->dw + rounded;
     return gpuSuccess;
 }
 

@@ -22,7 +22,8 @@ typedef struct gpu_algo {
     const char *(*refuse)(const gpu_context *context, const dsconv_shape *shape);
     /* Whether auto should take it; depends neither on n nor on the device. NULL: always. */
     bool (*prefer)(const dsconv_shape *shape);
-    /* Chooses and loads the kernels; fills plan->kernel, plan->uses_tf32 and plan->data. */
+    /* Chooses and loads the kernels; fills plan->kernel, plan->uses_tf32, plan->data and, for
+     * weights in an order of its own, plan->pack and plan->packed_size. */
     gpuError_t (*prepare)(const gpu_context *context, const dsconv_shape *shape, gpu_plan *plan);
     /* Enqueues one launch. `conv` is the plan's with the pointers of this run. */
     gpuError_t (*launch)(const gpu_plan *plan, const gpu_conv *conv, gpuStream_t stream);
@@ -38,6 +39,9 @@ struct gpu_plan {
     dsconv_math math;
     gpu_conv conv;                             /* without the pointers that a run brings */
     size_t tap_count, pointwise_count;         /* elements of w_dw and w_pw */
+    size_t packed_size;                        /* bytes of `packed`, beside conv.weights */
+    char *packed;                              /* aligned to 256 bytes */
+    gpuError_t (*pack)(const gpu_plan *plan);  /* enqueues filling it from conv.weights, or NULL */
     alignas(16) char data[GPU_PLAN_DATA_SIZE]; /* the algorithm's own */
 };
 

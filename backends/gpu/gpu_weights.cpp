@@ -58,6 +58,8 @@ gpuError_t gpu_pack_weights(const gpu_plan *plan, const dsconv_weights *weights)
         if (error == gpuSuccess)
             error = pack(plan->dtype, &parts[i]);
     }
+    if (error == gpuSuccess && plan->pack)
+        error = plan->pack(plan);
     if (error == gpuSuccess)
         error = gpuDeviceSynchronize();
     for (void *copy : copies)
