@@ -162,7 +162,7 @@ template <class T> struct gpu_taps<T, 0> {
 
 /* Gives put(channel, pixel, mid) for CHANNELS channels from `first` on, zeros past the first
  * `count`, shared among THREADS threads. Of 32 threads, neighbours take what is neighbouring in
- * memory: pixels, or channels when they are last. */
+ * memory: pixels, or channels when they are last. `a` is the kernel's own argument. */
 template <class T, int WINDOW, int CHANNELS, int THREADS, int PIXELS, class Put>
 __device__ void gpu_depthwise(const gpu_conv &a, const gpu_windows<PIXELS> &windows, int thread,
                               int64_t first, int count, int valid_pixels, bool write_mid, Put put) {
@@ -179,21 +179,23 @@ __device__ void gpu_depthwise(const gpu_conv &a, const gpu_windows<PIXELS> &wind
         gpu_taps<T, WINDOW> taps;
         taps.load(a.weights.dw + j * ((int64_t)a.r * a.s));
         const auto finish = [&](int pixel, float value) {
-            value = gpu_activate_small(a.act_mid, value);
+            const gpu_conv &c = gpu_reload(a);
+            value = gpu_activate_small(c.act_mid, value);
             put(channel, pixel, used ? value : 0.0F);
             if (write_mid && used && pixel < valid_pixels)
-                gpu_store<T>(a.mid, windows.mid[pixel] + j * a.ms.c, value);
+                gpu_store<T>(c.mid, windows.mid[pixel] + j * c.ms.c, value);
         };
         const int begin = unit % spans * span;
         if (a.channels_last) {
             for (int pixel = begin; pixel < begin + span; pixel += 4) {
                 float sum[4];
                 if (WINDOW > 0 && windows.run[pixel / 4]) {
-                    taps.template sums<4>(a, windows, pixel, plane, bias, sum);
+                    taps.template sums<4>(gpu_reload(a), windows, pixel, plane, bias, sum);
                 } else {
 #pragma unroll
                     for (int i = 0; i < 4; i++)
-                        taps.template sums<1>(a, windows, pixel + i, plane, bias, sum + i);
+                        taps.template sums<1>(gpu_reload(a), windows, pixel + i, plane, bias,
+                                              sum + i);
                 }
 #pragma unroll
                 for (int i = 0; i < 4; i++)
@@ -203,7 +205,7 @@ __device__ void gpu_depthwise(const gpu_conv &a, const gpu_windows<PIXELS> &wind
 #pragma unroll 2
             for (int pixel = begin + lane; pixel < begin + span; pixel += pixel_lanes) {
                 float sum;
-                taps.template sums<1>(a, windows, pixel, plane, bias, &sum);
+                taps.template sums<1>(gpu_reload(a), windows, pixel, plane, bias, &sum);
                 finish(pixel, sum);
             }
         }

@@ -29,6 +29,31 @@ template <class Size> struct gpu_tile {
     gpu_outputs<Size::PIXELS> outputs;
 };
 
+/* A block's pixels and outputs. */
+template <class Size> struct gpu_block {
+    unsigned pixel_tile, output_tile;
+
+    __device__ explicit gpu_block(const gpu_conv &a) {
+        const unsigned tiles = (unsigned)((a.k - 1) / Size::OUTPUTS + 1);
+        pixel_tile = blockIdx.x / tiles;
+        output_tile = blockIdx.x % tiles;
+    }
+    __device__ int64_t first_pixel() const {
+        return (int64_t)pixel_tile * Size::PIXELS;
+    }
+    __device__ int64_t first_output() const {
+        return (int64_t)output_tile * Size::OUTPUTS;
+    }
+    __device__ int pixels(const gpu_conv &a) const {
+        const int64_t left = a.pixels - first_pixel();
+        return left < Size::PIXELS ? (int)left : Size::PIXELS;
+    }
+    __device__ int outputs(const gpu_conv &a) const {
+        const int64_t left = a.k - first_output();
+        return left < Size::OUTPUTS ? (int)left : Size::OUTPUTS;
+    }
+};
+
 template <class Size>
 __device__ void gpu_load_weights(const gpu_conv &a, gpu_tile<Size> &tile, int64_t first, int count,
                                  int64_t first_output, int outputs) {
@@ -88,8 +113,8 @@ template <class Size> struct gpu_sums {
 
 template <class T, class Size>
 __device__ void gpu_finish_sums(const gpu_conv &a, const gpu_tile<Size> &tile,
-                                const gpu_sums<Size> &s, int64_t first_output, int outputs,
-                                int valid_pixels) {
+                                const gpu_sums<Size> &s, const gpu_block<Size> &block) {
+    const int outputs = block.outputs(a), valid_pixels = block.pixels(a);
 #pragma unroll
     for (int o = 0; o < Size::THREAD_OUTPUTS; o += 4)
 #pragma unroll
@@ -104,7 +129,7 @@ __device__ void gpu_finish_sums(const gpu_conv &a, const gpu_tile<Size> &tile,
                 int output = s.output(o) + (a.channels_last ? 0 : i);
                 if (pixel < valid_pixels && output < outputs)
                     gpu_finish_quad<T>(gpu_reload(a), tile.outputs, quad, pixel,
-                                       first_output + output,
+                                       block.first_output() + output,
                                        a.channels_last ? outputs - output : valid_pixels - pixel,
                                        a.channels_last != 0);
             }
@@ -115,32 +140,28 @@ template <class T, int WINDOW, class Size>
 __global__ void GPU_LAUNCH_BOUNDS(Size::THREADS, 512 / Size::THREADS)
     gpu_portable_kernel(gpu_conv a) {
     GPU_SHARED(tile, gpu_tile<Size>);
-    const int64_t output_tiles = (a.k + Size::OUTPUTS - 1) / Size::OUTPUTS;
-    const int64_t first_output = blockIdx.x % output_tiles * Size::OUTPUTS;
-    const int64_t first_pixel = blockIdx.x / output_tiles * Size::PIXELS;
-    const int outputs =
-        a.k - first_output < Size::OUTPUTS ? (int)(a.k - first_output) : Size::OUTPUTS;
-    const int pixels =
-        a.pixels - first_pixel < Size::PIXELS ? (int)(a.pixels - first_pixel) : Size::PIXELS;
-    const bool write_mid = a.mid && first_output == 0;
-
+    const gpu_block<Size> block(gpu_reload(a));
     const int thread = (int)threadIdx.x;
-    gpu_locate_windows(gpu_reload(a), tile.windows, first_pixel, thread, Size::THREADS);
-    gpu_locate_outputs(gpu_reload(a), tile.outputs, first_pixel, thread, Size::THREADS);
+    gpu_locate_windows(gpu_reload(a), tile.windows, block.first_pixel(), thread, Size::THREADS);
+    gpu_locate_outputs(gpu_reload(a), tile.outputs, block.first_pixel(), thread, Size::THREADS);
     gpu_sums<Size> sums;
-    sums.start(gpu_reload(a), first_output, outputs);
-    for (int64_t first = 0; first < a.mid_channels; first += Size::CHANNELS) {
-        int64_t left = a.mid_channels - first;
-        int count = left < Size::CHANNELS ? (int)left : Size::CHANNELS;
+    sums.start(gpu_reload(a), block.first_output(), block.outputs(gpu_reload(a)));
+    for (int64_t first = 0;; first += Size::CHANNELS) {
+        const gpu_conv &c = gpu_reload(a);
+        const int64_t left = c.mid_channels - first;
+        if (left <= 0)
+            break;
+        const int count = left < Size::CHANNELS ? (int)left : Size::CHANNELS;
         __syncthreads();
-        gpu_load_weights(gpu_reload(a), tile, first, count, first_output, outputs);
+        gpu_load_weights(c, tile, first, count, block.first_output(), block.outputs(c));
         gpu_depthwise<T, WINDOW, Size::CHANNELS, Size::THREADS>(
-            gpu_reload(a), tile.windows, thread, first, count, pixels, write_mid,
+            gpu_reload(a), tile.windows, thread, first, count, block.pixels(c),
+            c.mid && block.output_tile == 0,
             [&](int channel, int pixel, float value) { tile.mid[channel][pixel] = value; });
         __syncthreads();
         sums.add(tile, count);
     }
-    gpu_finish_sums<T>(gpu_reload(a), tile, sums, first_output, outputs, pixels);
+    gpu_finish_sums<T>(gpu_reload(a), tile, sums, block);
 }
 
 #endif

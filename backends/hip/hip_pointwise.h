@@ -2,6 +2,7 @@
 #ifndef DSCONV_HIP_POINTWISE_H
 #define DSCONV_HIP_POINTWISE_H
 
+#include "../gpu/gpu_finish.h"
 #include "hip_depthwise.h"
 
 /* Weights of CHANNELS channels from `first` on, of which `count` exist, and of the block's outputs;
@@ -35,17 +36,6 @@ __device__ inline int hip_sum_index(bool channels_last, int output, int pixel) {
                          : output * HIP_PIXELS + pixel;
 }
 
-template <class T>
-__device__ inline float hip_finish(const gpu_conv &c, float sum, int64_t residual_index) {
-    float residual = 0.0F;
-    if (c.residual_kind != DSCONV_RESIDUAL_NONE)
-        residual = gpu_load<T>(c.residual, residual_index);
-    if (c.residual_kind == DSCONV_RESIDUAL_BEFORE_ACT)
-        sum += residual;
-    sum = gpu_activate(c.act_out, sum);
-    return c.residual_kind == DSCONV_RESIDUAL_AFTER_ACT ? sum + residual : sum;
-}
-
 /* Finishes and stores the sums of HIP_STAGED_OUTPUTS outputs from `first` of the block's on. */
 template <class T>
 __device__ void hip_store_sums(const hip_tile_args &args, const hip_block &block, const float *sums,
@@ -71,7 +61,7 @@ __device__ void hip_store_sums(const hip_tile_args &args, const hip_block &block
             exists[e] = k < c.k && pixel.exists(a, at);
             to[e] = n * c.ys.n + k * c.ys.c + p * c.ys.h + q * c.ys.w;
             if (exists[e])
-                value[e] = hip_finish<T>(c, sum.v[e] + c.weights.bias_pw[k],
+                value[e] = gpu_finish<T>(c, sum.v[e] + c.weights.bias_pw[k],
                                          n * c.rs.n + k * c.rs.c + p * c.rs.h + q * c.rs.w);
         }
         const gpu_conv &c = gpu_reload(args).conv;

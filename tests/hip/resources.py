@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Checks what the compiler made of the HIP kernels: resources.py COMPILER OBJECT ...
 
-No kernel of any architecture may use scratch, spill vector registers, or take more than 64 KiB of
-LDS or more registers than its block's waves leave; a tuned kernel spills nothing. Each architecture
-must have its tuned kernels, with its matrix instruction and with 16-byte loads.
+No kernel of any architecture may use scratch, spill a register, or take more than 64 KiB of LDS or
+more registers than its block's waves leave. Each architecture must have its tuned kernels, with its
+matrix instruction and with 16-byte loads.
 """
 import re
 import subprocess
@@ -14,7 +14,7 @@ import tempfile
 # at least one of them must have. A SIMD has that many vector registers for each lane.
 TUNED = {"gfx90a": ("cdna_", "v_mfma_f32", 512), "gfx942": ("cdna_", "v_mfma_f32", 512),
          "gfx1100": ("rdna_", "v_wmma_f32", 1536), "gfx1201": ("rdna_", "v_wmma_f32", 1536)}
-SIMDS = {"cdna_": 4, "rdna_": 4}
+SIMDS = 4  # that a block's waves are spread over
 WIDE_LOAD = re.compile(r"(global|buffer|flat)_load_(dwordx4|b128)")
 FIELDS = ("sgpr_spill_count", "vgpr_spill_count", "private_segment_fixed_size",
           "group_segment_fixed_size", "vgpr_count", "max_flat_workgroup_size", "wavefront_size")
@@ -52,18 +52,14 @@ def kernels(compiler, file):
         yield symbol, figures
 
 
-def tuned(arch, name):
-    return TUNED[arch][0] in name
-
-
-def faults(arch, name, k):
-    prefix, _, registers = TUNED[arch]
-    waves = k["max_flat_workgroup_size"] / k["wavefront_size"] / SIMDS[prefix]
+def faults(arch, k):
+    registers = TUNED[arch][2]
+    waves = k["max_flat_workgroup_size"] / k["wavefront_size"] / SIMDS
     if k["private_segment_fixed_size"]:
         yield f"{k['private_segment_fixed_size']} bytes of scratch"
     if k["vgpr_spill_count"]:
         yield f"{k['vgpr_spill_count']} vector registers spilled"
-    if k["sgpr_spill_count"] and tuned(arch, name):
+    if k["sgpr_spill_count"]:
         yield f"{k['sgpr_spill_count']} scalar registers spilled"
     if k["group_segment_fixed_size"] > 64 << 10:
         yield f"{k['group_segment_fixed_size']} bytes of LDS"
@@ -73,20 +69,19 @@ def faults(arch, name, k):
 
 def main():
     compiler, objects = sys.argv[1], sys.argv[2:]
-    bad, seen, instructions = [], {}, {}
+    bad, instructions = [], {}
     for obj in objects:
         with tempfile.TemporaryDirectory() as folder:
             for arch, file in code_objects(compiler, obj, folder):
                 found = list(kernels(compiler, file))
                 for name, k in found:
                     print(arch, name, *(f"{f} {k[f]}" for f in FIELDS))
-                    bad += [f"{arch} {name}: {fault}" for fault in faults(arch, name, k)]
-                if any(tuned(arch, name) for name, _ in found):
-                    seen[arch] = seen.get(arch, 0) + sum(tuned(arch, n) for n, _ in found)
+                    bad += [f"{arch} {name}: {fault}" for fault in faults(arch, k)]
+                if any(TUNED[arch][0] in name for name, _ in found):
                     instructions[arch] = output(tool(compiler, "llvm-objdump"), "-d", file)
     for arch, (prefix, matrix, _) in TUNED.items():
-        text = instructions.get(arch, "")
-        if not seen.get(arch):
+        text = instructions.get(arch)
+        if text is None:
             bad.append(f"{arch}: no kernel {prefix}*")
         elif matrix not in text or not WIDE_LOAD.search(text):
             bad.append(f"{arch}: no {matrix}* or no 16-byte load in {prefix}*")
