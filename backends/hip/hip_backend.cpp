@@ -4,6 +4,9 @@
 
 #include "hip_config.h"
 #include "hip_internal.h"
+#if defined(__HIP_PLATFORM_NVIDIA__)
+#include "../gpu/gpu_nvidia.h"
+#endif
 
 const char gpu_backend_name[] = "hip";
 const gpu_algo *const gpu_algos[] = {&hip_algo_fused, &gpu_algo_portable, NULL};
@@ -26,27 +29,6 @@ const char gpu_driver_name[] = "CUDA driver (libcuda.so.1)";
 bool gpu_describe_arch(const gpuDeviceProp *device, char *arch, size_t size) {
     (void)snprintf(arch, size, "sm_%d%d", device->major, device->minor);
     return has_code(arch);
-}
-
-/* gpu_context.native[0] is the primary context. Selecting a device would leave it current. */
-gpuError_t gpu_attach(gpu_context *context) {
-    return hipDevicePrimaryCtxRetain((hipCtx_t *)&context->native[0], context->device);
-}
-
-void gpu_detach(gpu_context *context) {
-    (void)hipDevicePrimaryCtxRelease(context->device);
-}
-
-gpuError_t gpu_enter(const gpu_context *context, int *previous) {
-    *previous = 0;
-    return hipCtxPushCurrent((hipCtx_t)context->native[0]);
-}
-
-void gpu_leave(const gpu_context *context, int previous) {
-    (void)context;
-    (void)previous;
-    hipCtx_t popped;
-    (void)hipCtxPopCurrent(&popped);
 }
 
 #else
