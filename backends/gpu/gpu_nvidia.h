@@ -1,7 +1,7 @@
 /*
- * How a backend uses an NVIDIA device: through its primary context, made current by the driver's own
- * functions. They are looked up, so that a module can be loaded where there is no driver. Included
- * by one file of each such backend.
+ * How a backend uses an NVIDIA device: through its primary context, made current by the driver's
+ * own functions. They are looked up, so that a module can be loaded where there is no driver.
+ * Included by one file of each such backend.
  */
 #ifndef DSCONV_GPU_NVIDIA_H
 #define DSCONV_GPU_NVIDIA_H
