@@ -14,11 +14,15 @@
 
 typedef float shim_f32x8 __attribute__((vector_size(32)));
 typedef float shim_f32x16 __attribute__((vector_size(64)));
+typedef short shim_bf16x4 __attribute__((vector_size(8)));
 typedef short shim_bf16x8 __attribute__((vector_size(16)));
 typedef short shim_bf16x16 __attribute__((vector_size(32)));
 
 inline float shim_element(const float &operand, int) {
     return operand;
+}
+inline float shim_element(const shim_f32x16 &values, int i) {
+    return values[i];
 }
 template <class Operand> float shim_element(const Operand &operand, int i) {
     return __uint_as_float((uint32_t)(uint16_t)operand[i] << 16);
@@ -47,6 +51,13 @@ Sum shim_multiply(Operand a, Operand b, Sum sum, int side, const A &at, const Ro
     return sum;
 }
 
+/* Subnormal numbers to zeros, of fp32 or bf16. */
+template <class Values> void shim_flush(Values &values) {
+    for (int i = 0; i < (int)(sizeof values / sizeof values[0]); i++)
+        if (fabsf(shim_element(values, i)) < 0x1p-126F)
+            values[i] = 0;
+}
+
 #if GPU_SHIM_WAVE == 64
 
 inline int shim_mfma_row(int lane, int i) {
@@ -58,6 +69,23 @@ __builtin_amdgcn_mfma_f32_32x32x2f32(float a, float b, shim_f32x16 c, int, int, 
                                      gpu_shim_site site = gpu_shim_site::here()) {
     const auto at = [](int row, int k) { return shim_place{32 * k + row, 0}; };
     return shim_multiply<2>(a, b, c, 32, at, shim_mfma_row, site);
+}
+
+/* CDNA 2 takes subnormal numbers for zeros and makes none; CDNA 3 keeps them. */
+inline shim_f32x16
+__builtin_amdgcn_mfma_f32_32x32x8bf16_1k(shim_bf16x4 a, shim_bf16x4 b, shim_f32x16 c, int, int, int,
+                                         gpu_shim_site site = gpu_shim_site::here()) {
+    const auto at = [](int row, int k) { return shim_place{32 * (k / 4) + row, k % 4}; };
+#ifdef __gfx90a__
+    shim_flush(a);
+    shim_flush(b);
+    shim_flush(c);
+#endif
+    c = shim_multiply<8>(a, b, c, 32, at, shim_mfma_row, site);
+#ifdef __gfx90a__
+    shim_flush(c);
+#endif
+    return c;
 }
 
 #else
