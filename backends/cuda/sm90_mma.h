@@ -43,27 +43,36 @@ template <class Config> __device__ __forceinline__ constexpr int sm90_channel(in
     return channel / 4 * (Config::LEAD / 4) + channel % 4;
 }
 
-/* Whether v may be split in two that TF32 holds: not so close to the largest number that rounding
- * could reach Inf, nor so small that what the second part gives, with weights of at least 2^-40,
- * could be subnormal, which wgmma drops. */
+/* Whether v may be rounded to TF32 and split in two that TF32 holds: not so close to the largest
+ * number that rounding could reach Inf, nor so small that what the second part gives, with weights
+ * of at least 2^-40, could be subnormal, which wgmma drops. Rounding keeps the answer. */
 __device__ __forceinline__ bool sm90_splits(float v) {
     const uint32_t bits = __float_as_uint(v) & 0x7fffffff;
-    return bits == 0 || bits - 0x21800000 < 0x7e967699 - 0x21800000; /* 2^-60 ... 1e38 */
+    return bits == 0 || bits - 0x21800000 <= 0x7e800000 - 0x21800000; /* 2^-60 ... 2^126 */
 }
 
-/* Writes a value; sets `odd` for one that must not be split: it goes whole into the first plane and
- * the second marks it by a NaN. */
+/* Writes a value; one that must not be split goes whole into the first plane and sets `odd`. */
 template <class Config> __device__ __forceinline__ void sm90_put(float *at, float v, bool &odd) {
-    if (Config::SPLIT_MID) {
-        const bool splits = sm90_splits(v);
-        const float high = splits ? round_tf32(v) : v;
-        at[0] = high;
-        at[Config::PLANE / 4] = splits ? round_tf32(v - high) : __uint_as_float(0x7fffffff);
-        odd |= !splits;
-    } else {
-        at[0] = round_tf32(v);
-    }
+    const bool splits = sm90_splits(v);
+    const float high = splits ? round_tf32(v) : v;
+    at[0] = high;
+    if (Config::SPLIT_MID)
+        at[Config::PLANE / 4] = round_tf32(v - high);
+    odd |= !splits;
 }
+
+/* Of a tile, by depthwise warp: whether a value must not be split. The lane that reports the tile
+ * to a barrier is also the one that writes or reads its flags. */
+struct sm90_odd {
+    union {
+        uint8_t warp[8];
+        uint64_t all;
+    };
+
+    __device__ __forceinline__ bool any(int lane) const {
+        return __any_sync(~0U, lane == 0 && all != 0);
+    }
+};
 
 /* Place in a ring of SIZE with the phase of its barriers. */
 template <int SIZE> struct sm90_place {
@@ -168,10 +177,10 @@ template <class Config> struct sm90_mma {
 #pragma unroll 1
             for (int i = 0; i < 32; i++) {
                 const float *at = mid + i / 4 * 32 + i % 2 * 4;
-                const float rest = at[Config::PLANE / 4];
-                const bool whole = rest != rest;
+                const bool whole = !sm90_splits(at[0]);
+                const float rest = Config::SPLIT_MID && !whole ? at[Config::PLANE / 4] : 0.0F;
                 odd |= (uint32_t)whole << (i / 4 * 2 + i % 2);
-                result[i] = fmaf(whole ? at[0] : at[0] + rest, i % 4 < 2 ? w0 : w1, result[i]);
+                result[i] = fmaf(at[0] + rest, i % 4 < 2 ? w0 : w1, result[i]);
             }
         }
         return odd;

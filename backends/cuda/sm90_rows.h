@@ -57,7 +57,7 @@ struct sm90_rows_config : Numerics {
         alignas(128) char tile[TILES][TILE_BYTES];
         alignas(128) char stage[2][STAGES][STAGE_BYTES];
         uint64_t row_full[RING], row_empty[RING], tile_full[TILES], tile_empty[TILES];
-        int tile_odd[TILES][4 * GROUPS]; /* by warp: a value must not be split */
+        sm90_odd tile_odd[TILES];
     };
 };
 
@@ -207,14 +207,11 @@ __device__ void sm90_depthwise_warp(const sm90_rows_args &a, const sm90_strip &s
             dw.segment();
         else
             dw.segment_tested(a, strip.x0 + x, strip.first + row - a.pad_top);
-        if (Config::SPLIT_MID) {
-            bool odd = __any_sync(~0U, dw.odd);
-            if (lane == 0)
-                s.tile_odd[tile.slot][warp] = odd;
-        }
+        const bool odd = __any_sync(~0U, dw.odd);
         fence_async();
         __syncwarp();
         if (lane == 0) {
+            s.tile_odd[tile.slot].warp[warp] = odd;
             barrier_arrive(&s.tile_full[tile.slot]);
             barrier_arrive(&s.row_empty[at[0].slot]);
         }
@@ -263,16 +260,9 @@ __device__ void sm90_mma_group(const sm90_rows_args &a, const sm90_strip &strip,
         barrier_wait(&s.tile_full[tile.slot], tile.phase);
         __syncwarp();
         const uint64_t b = tiles + (uint64_t)(tile.slot * Config::TILE_BYTES >> 4);
-        if constexpr (Config::SPLIT_MID) {
-            bool odd = !weights_split;
-#pragma unroll
-            for (int w = 0; w < 4 * Config::GROUPS; w++)
-                odd = odd || s.tile_odd[tile.slot][w];
-            mma.multiply_odd(b, true, odd, !weights_split, a.weights.pw, a.channels, a.outputs, 0,
-                             (const float *)s.tile[tile.slot], k, lane);
-        } else {
-            mma.multiply(b, true);
-        }
+        const bool odd = s.tile_odd[tile.slot].any(lane);
+        mma.multiply_odd(b, true, odd || !weights_split, !weights_split, a.weights.pw, a.channels,
+                         a.outputs, 0, (const float *)s.tile[tile.slot], k, lane);
         __syncwarp();
         if (lane == 0)
             barrier_arrive(&s.tile_empty[tile.slot]);
@@ -308,6 +298,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
         for (int i = 0; i < Config::TILES; i++) {
             barrier_init(&s.tile_full[i], 4 * Config::GROUPS);
             barrier_init(&s.tile_empty[i], 8);
+            s.tile_odd[i].all = 0;
         }
         barrier_init_done();
     }

@@ -30,7 +30,7 @@ template <class Numerics, int Window> struct sm90_tiles_config : Numerics {
         uint64_t tile_full[TILES], tile_empty[TILES];
         gpu_windows<SM90_PIXELS> windows;
         gpu_outputs<SM90_PIXELS> outputs;
-        int tile_odd[TILES][WARPS];         /* by warp: a value must not be split */
+        sm90_odd tile_odd[TILES];
         alignas(16) float sums[SM90_STAGE]; /* finished tile on its way out */
     };
 };
@@ -85,12 +85,12 @@ __device__ void sm90_tiles_depthwise(const gpu_conv &a, typename Config::shared 
                                      odd);
                 });
             odd = __any_sync(~0U, odd);
-            if (lane == 0)
-                s.tile_odd[tile.slot][warp] = odd;
             fence_async();
             __syncwarp();
-            if (lane == 0)
+            if (lane == 0) {
+                s.tile_odd[tile.slot].warp[warp] = odd;
                 barrier_arrive(&s.tile_full[tile.slot]);
+            }
             tile.advance();
         }
     }
@@ -150,16 +150,9 @@ __device__ void sm90_tiles_multiply(const gpu_conv &a, typename Config::shared &
             barrier_wait(&s.tile_full[tile.slot], tile.phase);
             __syncwarp();
             const uint64_t b = tiles + (uint64_t)(tile.slot * Config::TILE_BYTES >> 4);
-            if constexpr (Config::SPLIT_MID) {
-                bool odd = !weights_split;
-#pragma unroll
-                for (int w = 0; w < Config::WARPS; w++)
-                    odd = odd || s.tile_odd[tile.slot][w];
-                mma.multiply_odd(b, first == 0, odd, !weights_split, a.weights.pw, a.mid_channels,
-                                 a.k, first, (const float *)s.tile[tile.slot], k, lane);
-            } else {
-                mma.multiply(b, first == 0);
-            }
+            const bool odd = s.tile_odd[tile.slot].any(lane);
+            mma.multiply_odd(b, first == 0, odd || !weights_split, !weights_split, a.weights.pw,
+                             a.mid_channels, a.k, first, (const float *)s.tile[tile.slot], k, lane);
             __syncwarp();
             if (lane == 0)
                 barrier_arrive(&s.tile_empty[tile.slot]);
@@ -184,6 +177,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1) sm90_tiles_kernel(gpu_conv
         for (int i = 0; i < Config::TILES; i++) {
             barrier_init(&s.tile_full[i], Config::WARPS);
             barrier_init(&s.tile_empty[i], Config::MMA_THREADS / 32);
+            s.tile_odd[i].all = 0;
         }
         barrier_init_done();
     }

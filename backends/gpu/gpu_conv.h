@@ -13,7 +13,7 @@ struct gpu_weights {
     float *bias_dw; /* [mid] */
     float *bias_pw; /* [k] */
     int *extreme;   /* [2]: whether dw holds an Inf or NaN; whether pw holds one or a number, other
-                       than 0, outside 2^-40 ... 1e38 */
+                       than 0, outside 2^-40 ... 2^126 */
 };
 
 struct gpu_strides {

@@ -38,7 +38,8 @@ gpuError_t gpu_pack_weights(const gpu_plan *plan, const dsconv_weights *weights)
     int *const flags = conv->weights.extreme;
     gpu_pack parts[] = {
         {weights->w_dw, conv->weights.dw, 1, conv->mid_channels * taps, 0.0F, FLT_MAX, flags},
-        {weights->w_pw, conv->weights.pw, conv->k, conv->mid_channels, 0x1p-40F, 1e38F, flags + 1},
+        {weights->w_pw, conv->weights.pw, conv->k, conv->mid_channels, 0x1p-40F, 0x1p126F,
+         flags + 1},
         {weights->bias_dw, conv->weights.bias_dw, 1, conv->mid_channels, 0.0F, 0.0F, NULL},
         {weights->bias_pw, conv->weights.bias_pw, 1, conv->k, 0.0F, 0.0F, NULL},
     };
