@@ -1,6 +1,7 @@
 /* Algorithm `fused`: the Hopper kernels. That of sm90_rows.h where it applies and the pointers of
  * a run are aligned enough, otherwise that of sm90_tiles.h; both give the same bits. */
 #include "cuda_internal.h"
+#include "sm90_half.h"
 #include "sm90_tiles.h"
 
 typedef void (*tiles_kernel)(gpu_conv);
@@ -10,19 +11,19 @@ static const struct tiles_variant {
     struct {
         tiles_kernel kernel;
         int shared_size;
-    } any, three; /* windows: any, 3 x 3 */
+    } any, three, strip; /* windows: any, 3 x 3, 3 x 3 in the arithmetic of sm90_rows.h */
 } variants[CUDA_VARIANTS] = {
 #define KERNEL(numerics, window)                                                                   \
     {                                                                                              \
         sm90_tiles_kernel<sm90_tiles_config<numerics, window>>,                                    \
             (int)sizeof(sm90_tiles_config<numerics, window>::shared)                               \
     }
-#define VARIANT(name)                                                                              \
-    { "sm90_tiles_" #name, KERNEL(sm90_##name, 0), KERNEL(sm90_##name, 3) }
-    VARIANT(f32_strict),
-    VARIANT(f16_strict),
-    VARIANT(bf16_strict),
-    VARIANT(f32_tf32),
+#define VARIANT(name, strip)                                                                       \
+    { "sm90_tiles_" #name, KERNEL(sm90_##name, 0), KERNEL(sm90_##name, 3), KERNEL(strip, 3) }
+    VARIANT(f32_strict, sm90_f32_strict),
+    VARIANT(f16_strict, sm90_half<gpu_f16>),
+    VARIANT(bf16_strict, sm90_half<gpu_bf16>),
+    VARIANT(f32_tf32, sm90_f32_tf32),
 #undef VARIANT
 #undef KERNEL
 };
@@ -63,16 +64,17 @@ static gpuError_t prepare(const gpu_context *context, const dsconv_shape *shape,
     plan->uses_tf32 = plan->math == DSCONV_TF32 && plan->dtype == DSCONV_F32;
     const int variant = plan->uses_tf32 ? CUDA_F32_TF32 : (int)plan->dtype;
     const tiles_variant *v = &variants[variant];
-    const bool three = conv->r == 3 && conv->s == 3;
-    data->kernel = three ? v->three.kernel : v->any.kernel;
-    data->shared_size = three ? v->three.shared_size : v->any.shared_size;
+    const bool three = conv->r == 3 && conv->s == 3, strip = rows_suit(shape);
+    const auto &chosen = strip ? v->strip : three ? v->three : v->any;
+    data->kernel = chosen.kernel;
+    data->shared_size = chosen.shared_size;
     const int64_t tiles =
         ((conv->pixels - 1) / SM90_PIXELS + 1) * ((conv->k - 1) / SM90_OUTPUTS + 1);
     data->blocks = tiles < context->compute_units ? (int)tiles : context->compute_units;
     plan->kernel = v->name;
     gpuError_t error = cudaFuncSetAttribute(
         (const void *)data->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, data->shared_size);
-    if (error == cudaSuccess && rows_suit(shape)) {
+    if (error == cudaSuccess && strip) {
         error = cuda_rows_prepare(context, plan, variant, &data->rows);
         plan->kernel = cuda_rows_name(&data->rows);
     }

@@ -5,10 +5,10 @@
 #include "cuda_internal.h"
 #include "sm90_rows.h"
 
-typedef sm90_rows_config<sm90_f32_strict, 1, 5, 2, 1> f32_strict;
-typedef sm90_rows_config<sm90_f32_tf32, 1, 4, 4, 2> f32_tf32;
-typedef sm90_rows_config<sm90_f16_strict, 2, 6, 2, 2> f16_strict;
-typedef sm90_rows_config<sm90_bf16_strict, 2, 6, 2, 2> bf16_strict;
+typedef sm90_rows_config<sm90_f32_strict, 1, 5, 2, 1, 104, 192> f32_strict;
+typedef sm90_rows_config<sm90_f32_tf32, 1, 4, 4, 2, 104, 192> f32_tf32;
+typedef sm90_rows_config<sm90_half<gpu_f16>, 2, 5, 2, 2, 112, 112> f16_strict;
+typedef sm90_rows_config<sm90_half<gpu_bf16>, 2, 5, 2, 2, 112, 112> bf16_strict;
 
 typedef void (*rows_kernel)(sm90_rows_args);
 
@@ -109,7 +109,8 @@ const char *cuda_rows_name(const cuda_rows *rows) {
 
 /* Describes a tensor to the copy engine, in boxes of `columns` x 1 x 64 channels x 1. */
 static bool describe(const cuda_rows *rows, CUtensorMap *map, const void *base,
-                     const int64_t extents[4], const gpu_strides *strides, int columns) {
+                     const int64_t extents[4], const gpu_strides *strides, int columns,
+                     CUtensorMapSwizzle swizzle) {
     const cuuint64_t element = (cuuint64_t)rows->variant->element;
     cuuint64_t dims[4],
         pitches[3] = {(cuuint64_t)strides->h * element, (cuuint64_t)strides->c * element,
@@ -120,8 +121,7 @@ static bool describe(const cuda_rows *rows, CUtensorMap *map, const void *base,
     return (uintptr_t)base % 16 == 0 &&
            ((PFN_cuTensorMapEncodeTiled_v12000)rows->encode)(
                map, rows->variant->type, 4, (void *)base, dims, pitches, box, steps,
-               CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
-               CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+               CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
@@ -138,8 +138,11 @@ bool cuda_rows_launch(const cuda_rows *rows, const gpu_conv *conv, gpuStream_t s
     sm90_rows_args a;
     const int64_t x_extents[4] = {conv->w, conv->h, conv->mid_channels, rows->batch};
     const int64_t y_extents[4] = {conv->q, conv->p, conv->k, rows->batch};
-    if (!describe(rows, &a.x, conv->x, x_extents, &conv->xs, rows->variant->row) ||
-        !describe(rows, &a.y, conv->y, y_extents, &conv->ys, SM90_PIXELS))
+    const CUtensorMapSwizzle y_swizzle =
+        rows->variant->element == 4 ? CU_TENSOR_MAP_SWIZZLE_NONE : CU_TENSOR_MAP_SWIZZLE_128B;
+    if (!describe(rows, &a.x, conv->x, x_extents, &conv->xs, rows->variant->row,
+                  CU_TENSOR_MAP_SWIZZLE_NONE) ||
+        !describe(rows, &a.y, conv->y, y_extents, &conv->ys, SM90_PIXELS, y_swizzle))
         return false;
     a.weights = conv->weights;
     a.channels = (int)conv->mid_channels;

@@ -17,14 +17,20 @@
 
 enum { SM90_PIXELS = 64, SM90_CHANNELS = 64, SM90_OUTPUTS = 128 };
 
+template <class Config> struct sm90_mma;
+
 /* Chunk: steps of 8 channels summed by the tensor cores, of the 8 in a tile. */
 template <class Type, bool SplitMid, bool SplitWeights, int Chunk> struct sm90_numerics {
     typedef Type T;
     static constexpr bool SPLIT_MID = SplitMid, SPLIT_WEIGHTS = SplitWeights;
     static constexpr int CHUNK = Chunk;
-    static constexpr int LEAD = 1040;
+    static constexpr int LEAD = 1040, STRIDE = 128;
     static constexpr int PLANE = SM90_CHANNELS / 4 * LEAD;
     static constexpr int TILE_BYTES = PLANE * (SPLIT_MID ? 2 : 1);
+    typedef sm90_mma<sm90_numerics> mma;
+
+    static __device__ __forceinline__ void put(char *tile, int channel, int pixel, float v,
+                                               bool &odd);
 };
 
 /* Strict math splits both operands in f32; 16-bit weights are exact in TF32 as they are, and their
@@ -61,6 +67,14 @@ template <class Config> __device__ __forceinline__ void sm90_put(float *at, floa
     odd |= !splits;
 }
 
+template <class Type, bool SplitMid, bool SplitWeights, int Chunk>
+__device__ __forceinline__ void
+sm90_numerics<Type, SplitMid, SplitWeights, Chunk>::put(char *tile, int channel, int pixel, float v,
+                                                        bool &odd) {
+    sm90_put<sm90_numerics>(
+        (float *)tile + sm90_channel<sm90_numerics>(channel) + sm90_column(pixel), v, odd);
+}
+
 /* Of a tile, by depthwise warp: whether a value must not be split. The lane that reports the tile
  * to a barrier is also the one that writes or reads its flags. */
 struct sm90_odd {
@@ -90,6 +104,11 @@ template <int SIZE> struct sm90_place {
 template <class Config> struct sm90_mma {
     float w[8][4]; /* weights, by step of 8 channels; already rounded unless they are split */
     float d[32];
+
+    /* The pixel of d[i]. */
+    static __device__ __forceinline__ int pixel(int i, int lane) {
+        return i / 8 * 16 + i / 4 % 2 * 2 + i % 2 + lane % 4 * 4;
+    }
 
     /* Weights of channels first .. first + 63, zero beyond `channels` and `outputs`. */
     template <class Extent>
@@ -160,7 +179,7 @@ template <class Config> struct sm90_mma {
     template <class Extent>
     __device__ __forceinline__ uint32_t unsplit(volatile float (&result)[32], const float *pw,
                                                 Extent channels, Extent outputs, Extent first,
-                                                const float *tile, Extent k, int lane,
+                                                const char *tile, Extent k, int lane,
                                                 bool restart) const {
         const int count =
             channels - first < SM90_CHANNELS ? (int)(channels - first) : (int)SM90_CHANNELS;
@@ -171,7 +190,7 @@ template <class Config> struct sm90_mma {
 #pragma unroll 1
         for (int channel = 0; channel < count; channel++) {
             const float *weights = pw + (int64_t)(first + channel) * outputs;
-            const float *mid = tile + sm90_channel<Config>(channel) + lane % 4 * 8;
+            const float *mid = (const float *)tile + sm90_channel<Config>(channel) + lane % 4 * 8;
             const float w0 = k < outputs ? weights[k] : 0.0F;
             const float w1 = k + 8 < outputs ? weights[k + 8] : 0.0F;
 #pragma unroll 1
@@ -198,7 +217,7 @@ template <class Config> struct sm90_mma {
     template <class Extent>
     __device__ __forceinline__ void
     multiply_odd(uint64_t b, bool restart, bool any, bool all, const float *pw, Extent channels,
-                 Extent outputs, Extent first, const float *tile, Extent k, int lane) {
+                 Extent outputs, Extent first, const char *tile, Extent k, int lane) {
         volatile float result[32];
         uint32_t odd = 0;
         if (any) {

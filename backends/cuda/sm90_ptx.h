@@ -53,6 +53,14 @@ template <int N> __device__ __forceinline__ void registers_take() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
 }
 
+/* N instead of ENTRY. */
+template <int N, int ENTRY> __device__ __forceinline__ void registers_change() {
+    if (N < ENTRY)
+        registers_keep<N>();
+    else
+        registers_take<N>();
+}
+
 /* ---- tensor copies; outside the tensor they read zeros and write nothing ---- */
 
 __device__ __forceinline__ void tensor_load(void *to, const CUtensorMap *map, uint64_t *barrier,
@@ -119,6 +127,31 @@ __device__ __forceinline__ void wgmma_tf32(float (&d)[32], const uint32_t (&a)[4
                  "{%32, %33, %34, %35}, %36, add, 1, 1;\n}"
                  : SM90_SUMS8(d, 0), SM90_SUMS8(d, 8), SM90_SUMS8(d, 16), SM90_SUMS8(d, 24)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
+}
+
+/* The same with 16-bit operands, 16 deep; neighbours of B along N are neighbours in memory. */
+#define SM90_WGMMA_HALF(type)                                                                      \
+    __device__ __forceinline__ void wgmma_##type(float(&d)[32], const uint32_t(&a)[4], uint64_t b, \
+                                                 int add) {                                        \
+        asm volatile(                                                                              \
+            "{\n.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"                                       \
+            "wgmma.mma_async.sync.aligned.m64n64k16.f32." #type "." #type " "                      \
+            "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "              \
+            "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "    \
+            "{%32, %33, %34, %35}, %36, add, 1, 1, 1;\n}"                                          \
+            : SM90_SUMS8(d, 0), SM90_SUMS8(d, 8), SM90_SUMS8(d, 16), SM90_SUMS8(d, 24)             \
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));                       \
+    }
+SM90_WGMMA_HALF(f16)
+SM90_WGMMA_HALF(bf16)
+#undef SM90_WGMMA_HALF
+
+/* ---- four matrices of 8 x 8 in 16 bits to shared memory; a lane's `to`: one row of one ---- */
+
+__device__ __forceinline__ void matrix_store(uint32_t to, const uint32_t (&r)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
+                 "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+                 : "memory");
 }
 
 #endif

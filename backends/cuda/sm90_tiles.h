@@ -75,14 +75,13 @@ __device__ void sm90_tiles_depthwise(const gpu_conv &a, typename Config::shared 
             int count = left < SM90_CHANNELS ? (int)left : (int)SM90_CHANNELS;
             barrier_wait(&s.tile_empty[tile.slot], tile.phase ^ 1);
             __syncwarp();
-            float *to = (float *)s.tile[tile.slot];
+            char *to = s.tile[tile.slot];
             bool odd = false;
             gpu_depthwise<typename Config::T, Config::WINDOW, SM90_CHANNELS,
                           Config::DEPTHWISE_THREADS>(
                 a, s.windows, thread, first, count, walk.pixels(a), write_mid,
                 [&](int channel, int pixel, float value) {
-                    sm90_put<Config>(to + sm90_channel<Config>(channel) + sm90_column(pixel), value,
-                                     odd);
+                    Config::put(to, channel, pixel, value, odd);
                 });
             odd = __any_sync(~0U, odd);
             fence_async();
@@ -97,15 +96,12 @@ __device__ void sm90_tiles_depthwise(const gpu_conv &a, typename Config::shared 
 }
 
 /* Puts a thread's sums of output rows `row` and `row` + 8 where sm90_tiles_finish takes them. */
-template <int PIXEL_STEP, int OUTPUT_STEP>
-__device__ __forceinline__ void sm90_tiles_stage(float *sums, const float (&d)[32], int row,
-                                                 int lane) {
-    float *to = sums + row * OUTPUT_STEP + lane % 4 * 4 * PIXEL_STEP;
+template <class Mma, int PIXEL_STEP, int OUTPUT_STEP>
+__device__ __forceinline__ void sm90_tiles_stage(float *sums, const Mma &mma, int row, int lane) {
+    float *to = sums + row * OUTPUT_STEP;
 #pragma unroll
-    for (int i = 0; i < 32; i++) {
-        const int pixel = i / 8 * 16 + i / 4 % 2 * 2 + i % 2;
-        to[pixel * PIXEL_STEP + i % 4 / 2 * 8 * OUTPUT_STEP] = d[i];
-    }
+    for (int i = 0; i < 32; i++)
+        to[Mma::pixel(i, lane) * PIXEL_STEP + i % 4 / 2 * 8 * OUTPUT_STEP] = mma.d[i];
 }
 
 /* Neighbouring threads take neighbours in memory, four elements each. */
@@ -139,8 +135,9 @@ __device__ void sm90_tiles_multiply(const gpu_conv &a, typename Config::shared &
     const int thread = (int)threadIdx.x - Config::DEPTHWISE_THREADS, lane = thread % 32;
     const int row = group * 64 + thread % 128 / 32 * 16 + lane / 4;
     const bool weights_split = !a.weights.extreme[1];
-    const uint64_t tiles = matrix_descriptor(shared_address(s.tile), Config::LEAD, 128);
-    sm90_mma<Config> mma;
+    const uint64_t tiles = matrix_descriptor(shared_address(s.tile), Config::LEAD, Config::STRIDE);
+    typedef typename Config::mma sums;
+    sums mma;
     sm90_place<Config::TILES> tile;
     for (sm90_walk walk(a); walk.more(); walk.next()) {
         const int64_t k = walk.output() + row;
@@ -152,16 +149,16 @@ __device__ void sm90_tiles_multiply(const gpu_conv &a, typename Config::shared &
             const uint64_t b = tiles + (uint64_t)(tile.slot * Config::TILE_BYTES >> 4);
             const bool odd = s.tile_odd[tile.slot].any(lane);
             mma.multiply_odd(b, first == 0, odd || !weights_split, !weights_split, a.weights.pw,
-                             a.mid_channels, a.k, first, (const float *)s.tile[tile.slot], k, lane);
+                             a.mid_channels, a.k, first, s.tile[tile.slot], k, lane);
             __syncwarp();
             if (lane == 0)
                 barrier_arrive(&s.tile_empty[tile.slot]);
             tile.advance();
         }
         if (a.channels_last)
-            sm90_tiles_stage<SM90_OUTPUT_PITCH, 1>(s.sums, mma.d, row, lane);
+            sm90_tiles_stage<sums, SM90_OUTPUT_PITCH, 1>(s.sums, mma, row, lane);
         else
-            sm90_tiles_stage<1, SM90_PIXEL_PITCH>(s.sums, mma.d, row, lane);
+            sm90_tiles_stage<sums, 1, SM90_PIXEL_PITCH>(s.sums, mma, row, lane);
         threads_sync<Config::MMA_THREADS>(2);
         sm90_tiles_finish<typename Config::T>(a, s.outputs, s.sums, walk.output(), walk.pixels(a),
                                               thread, Config::MMA_THREADS);

@@ -1,0 +1,71 @@
+/* What the parts of the strip kernel (sm90_rows.h) share: arguments, sizes, the strip of a block.
+ */
+#ifndef DSCONV_CUDA_SM90_STRIP_H
+#define DSCONV_CUDA_SM90_STRIP_H
+
+#include "../gpu/gpu_conv.h"
+#include "sm90_half.h"
+#include "sm90_mma.h"
+
+struct sm90_rows_args {
+    CUtensorMap x, y;
+    gpu_weights weights;
+    int channels, outputs; /* of the problem */
+    int height, width;     /* of x */
+    int out_height, pad_top;
+    int strips, bands, band_rows, output_tiles; /* blocks = n * strips * bands * output_tiles */
+    float mid_low, mid_high, out_low, out_high; /* activations as bounds */
+};
+
+/* Bounds on both sides; a NaN stays a NaN. */
+__device__ __forceinline__ float sm90_clamp(float v, float low, float high) {
+    asm("max.NaN.f32 %0, %0, %1;" : "+f"(v) : "f"(low));
+    asm("min.NaN.f32 %0, %0, %1;" : "+f"(v) : "f"(high));
+    return v;
+}
+
+/* Registers: of a thread in a depthwise and in an MMA warpgroup. */
+template <class Numerics, int Groups, int Ring, int Tiles, int Stages, int DepthwiseRegisters,
+          int MmaRegisters>
+struct sm90_rows_config : Numerics {
+    typedef typename Numerics::T T;
+    typedef typename T::raw raw;
+    using Numerics::TILE_BYTES;
+    static constexpr int GROUPS = Groups; /* depthwise warpgroups */
+    static constexpr int RING = Ring, TILES = Tiles, STAGES = Stages;
+    static constexpr int DEPTHWISE_REGISTERS = DepthwiseRegisters, MMA_REGISTERS = MmaRegisters;
+    static constexpr int VECTOR = 16 / sizeof(raw); /* elements per access */
+    static constexpr int MARGIN = VECTOR;           /* columns in the ring left of the strip */
+    static constexpr int ROW = sizeof(raw) == 4 ? 76 : 88; /* columns in the ring */
+    static constexpr int ROW_BYTES = SM90_CHANNELS * ROW * (int)sizeof(raw);
+    static constexpr int STAGE_BYTES = 64 * SM90_PIXELS * (int)sizeof(raw);
+    static constexpr int THREADS = 128 * (3 + GROUPS);
+    static constexpr int ENTRY_REGISTERS = 65536 / THREADS / 8 * 8;
+    static constexpr int SEGMENT = SM90_PIXELS / (2 * GROUPS); /* pixels of a depthwise warp */
+
+    struct shared {
+        alignas(1024) char stage[2][STAGES][STAGE_BYTES];
+        alignas(128) char ring[RING][ROW_BYTES];
+        alignas(128) char tile[TILES][TILE_BYTES];
+        uint64_t row_full[RING], row_empty[RING], tile_full[TILES], tile_empty[TILES];
+        sm90_odd tile_odd[TILES];
+    };
+};
+
+/* What one block does: image n, output rows first .. first + rows - 1, columns from x0. */
+struct sm90_strip {
+    int n, x0, first, rows, output;
+
+    __device__ explicit sm90_strip(const sm90_rows_args &a) {
+        int b = (int)blockIdx.x;
+        output = b % a.output_tiles * SM90_OUTPUTS;
+        b /= a.output_tiles;
+        x0 = b % a.strips * SM90_PIXELS;
+        b /= a.strips;
+        first = b % a.bands * a.band_rows;
+        n = b / a.bands;
+        rows = min(a.band_rows, a.out_height - first);
+    }
+};
+
+#endif
