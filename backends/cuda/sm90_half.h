@@ -41,6 +41,13 @@ template <> struct sm90_half_format<gpu_f16> {
     static __device__ __forceinline__ bool splits(float v) {
         return fabsf(v) <= 32768.0F;
     }
+    template <int COUNT> static __device__ __forceinline__ bool all_split(const float (&v)[COUNT]) {
+        float most = 0.0F;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+            most = fmaxf(most, fabsf(v[i]));
+        return splits(most);
+    }
 };
 
 template <> struct sm90_half_format<gpu_bf16> {
@@ -60,9 +67,24 @@ template <> struct sm90_half_format<gpu_bf16> {
                                                     uint64_t b, int add) {
         wgmma_bf16(d, a, b, add);
     }
+    static constexpr uint32_t LEAST = 2 * 0x21800000U - 1; /* of 2^-60, as below() has it */
+
+    /* Grows with |v|, but for zeros, which no number is above. */
+    static __device__ __forceinline__ uint32_t below(float v) {
+        return __float_as_uint(v) * 2 - 1;
+    }
     static __device__ __forceinline__ bool splits(float v) {
-        const uint32_t twice = __float_as_uint(v) * 2; /* zeros pass, as no number is below them */
-        return twice - 1 >= 2 * 0x21800000U - 1 && fabsf(v) <= 1e38F; /* 2^-60 and up */
+        return below(v) >= LEAST && fabsf(v) <= 0x1p126F;
+    }
+    template <int COUNT> static __device__ __forceinline__ bool all_split(const float (&v)[COUNT]) {
+        float most = 0.0F;
+        uint32_t least = LEAST;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            most = fmaxf(most, fabsf(v[i]));
+            least = min(least, below(v[i]));
+        }
+        return least >= LEAST && most <= 0x1p126F;
     }
 };
 
@@ -93,15 +115,12 @@ template <class Type> struct sm90_half {
         *(uint16_t *)(at + 2 * PLANE) = 0x7fff;
     }
 
-    /* Writes 8 pixels of a channel. */
+    /* Writes 8 pixels of a channel. A NaN may pass for what can be split: its parts are NaN. */
     static __device__ __forceinline__ void put(char *at, const float (&v)[8], bool &odd) {
         float rest[8];
-        bool any = false;
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
+        for (int i = 0; i < 8; i++)
             rest[i] = v[i];
-            any |= !format::splits(v[i]);
-        }
 #pragma unroll
         for (int part = 0; part < PARTS; part++) {
             uint4 packed;
@@ -121,7 +140,7 @@ template <class Type> struct sm90_half {
             }
             *(uint4 *)(at + part * PLANE) = packed;
         }
-        if (any) {
+        if (!format::all_split(v)) {
             odd = true;
 #pragma unroll
             for (int i = 0; i < 8; i++)
