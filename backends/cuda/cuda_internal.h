@@ -29,4 +29,20 @@ const char *cuda_rows_name(const cuda_rows *rows);
 bool cuda_rows_launch(const cuda_rows *rows, const gpu_conv *conv, gpuStream_t stream,
                       gpuError_t *error);
 
+/* The kernel of small.h for a plan: sizes of a block, launch. */
+typedef struct cuda_small {
+    const struct cuda_small_variant *variant; /* NULL: not taken */
+    const void *kernel;
+    int64_t blocks;
+    int pixels, outputs, chunk, shared_size;
+} cuda_small;
+
+bool cuda_small_applicable(const dsconv_shape *shape);
+gpuError_t cuda_small_prepare(const gpu_context *context, gpu_plan *plan, int variant,
+                              cuda_small *small);
+const char *cuda_small_name(const cuda_small *small);
+gpuError_t cuda_small_pack(const gpu_plan *plan, const cuda_small *small);
+gpuError_t cuda_small_launch(const gpu_plan *plan, const cuda_small *small, const gpu_conv *conv,
+                             gpuStream_t stream);
+
 #endif
