@@ -29,7 +29,8 @@ static const struct tiles_variant {
 };
 
 typedef struct fused_data {
-    cuda_rows rows; /* without a variant where it does not apply */
+    cuda_rows rows;   /* without a variant where it does not apply */
+    cuda_small small; /* the same */
     tiles_kernel kernel;
     int shared_size;
     int blocks;
@@ -58,6 +59,17 @@ static bool prefer(const dsconv_shape *shape) {
     return rows_suit(shape) || (pb->r == 3 && pb->s == 3 && shape->mid_channels >= 128);
 }
 
+static gpuError_t pack(const gpu_plan *plan) {
+    return cuda_small_pack(plan, &((const fused_data *)plan->data)->small);
+}
+
+/* So little to do that latency counts; the bits are those of sm90_tiles.h, so that the batch may
+ * decide. */
+static bool small_suits(const gpu_context *context, const gpu_conv *conv) {
+    const int64_t tiles = ((conv->pixels - 1) / 32 + 1) * ((conv->k - 1) / 128 + 1);
+    return tiles <= 4 * context->compute_units;
+}
+
 static gpuError_t prepare(const gpu_context *context, const dsconv_shape *shape, gpu_plan *plan) {
     fused_data *data = (fused_data *)plan->data;
     const gpu_conv *conv = &plan->conv;
@@ -77,6 +89,11 @@ static gpuError_t prepare(const gpu_context *context, const dsconv_shape *shape,
     if (error == cudaSuccess && strip) {
         error = cuda_rows_prepare(context, plan, variant, &data->rows);
         plan->kernel = cuda_rows_name(&data->rows);
+    } else if (error == cudaSuccess && cuda_small_applicable(shape) &&
+               small_suits(context, conv)) {
+        error = cuda_small_prepare(context, plan, variant, &data->small);
+        plan->kernel = cuda_small_name(&data->small);
+        plan->pack = pack;
     }
     return error;
 }
@@ -86,6 +103,8 @@ static gpuError_t launch(const gpu_plan *plan, const gpu_conv *conv, gpuStream_t
     gpuError_t error;
     if (data->rows.variant && cuda_rows_launch(&data->rows, conv, stream, &error))
         return error;
+    if (data->small.variant)
+        return cuda_small_launch(plan, &data->small, conv, stream);
     gpu_conv copy = *conv;
     void *list[] = {&copy};
     return cudaLaunchKernel((const void *)data->kernel, dim3((unsigned)data->blocks),

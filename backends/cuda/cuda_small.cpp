@@ -101,8 +101,8 @@ gpuError_t cuda_small_prepare(const gpu_context *context, gpu_plan *plan, int va
     small->blocks = ceil_div(conv->pixels, small->pixels) * ceil_div(conv->k, small->outputs);
     const size_t element = plan->dtype == DSCONV_F32 ? 4 : 2;
     const size_t channels = (size_t)padded_channels(conv);
-    plan->own_weights_size = channels * ((size_t)conv->r * conv->s + 1) * 4 +
-                             channels * (size_t)ceil_div(conv->k, 16) * 16 * element;
+    plan->packed_size = channels * ((size_t)conv->r * conv->s + 1) * 4 +
+                        channels * (size_t)ceil_div(conv->k, 16) * 16 * element;
     return cudaFuncSetAttribute(small->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                 small->shared_size);
 }
@@ -111,13 +111,13 @@ const char *cuda_small_name(const cuda_small *small) {
     return small->variant->name;
 }
 
-static small_args arguments(const cuda_small *small, const gpu_conv *conv) {
+static small_args arguments(const gpu_plan *plan, const cuda_small *small, const gpu_conv *conv) {
     small_args args = {};
     args.conv = *conv;
     args.channels = (int)padded_channels(conv);
     args.chunk = small->chunk;
     args.outputs = small->outputs;
-    args.taps = (const float *)conv->weights.own;
+    args.taps = (const float *)plan->packed;
     args.weights =
         (const uint4 *)(args.taps + (int64_t)args.channels * ((int64_t)conv->r * conv->s + 1));
     return args;
@@ -158,7 +158,7 @@ gpuError_t cuda_small_pack(const gpu_plan *plan, const cuda_small *small) {
     static void (*const kernels[CUDA_VARIANTS])(small_args) = {
         pack_weights_kernel<gpu_f32, false>, pack_weights_kernel<gpu_f16, false>,
         pack_weights_kernel<gpu_bf16, false>, pack_weights_kernel<gpu_f32, true>};
-    const small_args args = arguments(small, &plan->conv);
+    const small_args args = arguments(plan, small, &plan->conv);
     const int64_t taps = args.channels * ((int64_t)plan->conv.r * plan->conv.s + 1);
     const int64_t weights = args.channels * ceil_div(plan->conv.k, 16) * 16;
     gpuError_t error =
@@ -179,7 +179,7 @@ static bool eights(const gpu_plan *plan, const gpu_conv *conv) {
 
 gpuError_t cuda_small_launch(const gpu_plan *plan, const cuda_small *small, const gpu_conv *conv,
                              gpuStream_t stream) {
-    small_args args = arguments(small, conv);
+    small_args args = arguments(plan, small, conv);
     args.eights = eights(plan, conv);
     void *list[] = {&args};
     return cudaLaunchKernel(small->kernel, dim3((unsigned)small->blocks), dim3(SMALL_THREADS), list,

@@ -12,7 +12,6 @@ struct gpu_weights {
     float *pw;      /* [mid][k]: transposed */
     float *bias_dw; /* [mid] */
     float *bias_pw; /* [k] */
-    void *own;      /* packed once more by the algorithm, aligned to 256 bytes; or NULL */
     int *extreme;   /* [2]: whether dw holds an Inf or NaN; whether pw holds one or a number, other
                        than 0, outside 2^-40 ... 2^126 */
 };

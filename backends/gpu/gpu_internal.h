@@ -29,7 +29,7 @@ typedef struct gpu_algo {
     gpuError_t (*launch)(const gpu_plan *plan, const gpu_conv *conv, gpuStream_t stream);
 } gpu_algo;
 
-enum { GPU_PLAN_DATA_SIZE = 96 };
+enum { GPU_PLAN_DATA_SIZE = 128 };
 
 struct gpu_plan {
     const gpu_algo *algo;
