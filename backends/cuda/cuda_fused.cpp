@@ -89,8 +89,7 @@ static gpuError_t prepare(const gpu_context *context, const dsconv_shape *shape,
     if (error == cudaSuccess && strip) {
         error = cuda_rows_prepare(context, plan, variant, &data->rows);
         plan->kernel = cuda_rows_name(&data->rows);
-    } else if (error == cudaSuccess && cuda_small_applicable(shape) &&
-               small_suits(context, conv)) {
+    } else if (error == cudaSuccess && cuda_small_applicable(shape) && small_suits(context, conv)) {
         error = cuda_small_prepare(context, plan, variant, &data->small);
         plan->kernel = cuda_small_name(&data->small);
         plan->pack = pack;

@@ -20,10 +20,10 @@ static const cuda_small_variant variants[CUDA_VARIANTS] = {
             small_kernel<sm90_##name, window, 4>                                                   \
     }
 #define VARIANT(name)                                                                              \
-    {"small_" #name,                                                                               \
-     {KERNELS(name, 0), KERNELS(name, 3), KERNELS(name, 5)},                                       \
-     sm90_##name::SPLIT_MID,                                                                       \
-     !sm90_##name::SPLIT_WEIGHTS}
+    {                                                                                              \
+        "small_" #name, {KERNELS(name, 0), KERNELS(name, 3), KERNELS(name, 5)},                    \
+            sm90_##name::SPLIT_MID, !sm90_##name::SPLIT_WEIGHTS                                    \
+    }
     VARIANT(f32_strict),
     VARIANT(f16_strict),
     VARIANT(bf16_strict),
@@ -149,8 +149,8 @@ template <class T, bool ROUND> __global__ void pack_weights_kernel(small_args s)
         v = a.weights.pw[channel * a.k + output];
     const int lane = (int)(output % 16 / 2 * 4 + channel % 4);
     const int e = (int)(output % 2 + channel / 4 % 2 * 2);
-    const int64_t place = output / 16 * 16 * s.channels +
-                          small_fragments<T>::place(channel / SMALL_EIGHT, lane, e);
+    const int64_t place =
+        output / 16 * 16 * s.channels + small_fragments<T>::place(channel / SMALL_EIGHT, lane, e);
     gpu_store<T>((void *)s.weights, place, ROUND ? round_tf32(v) : v);
 }
 

@@ -41,7 +41,8 @@ __device__ __forceinline__ void small_finish(const gpu_conv &a, small_sums<Numer
 }
 
 template <class Numerics, int WINDOW, int TILES>
-__global__ void __launch_bounds__(SMALL_THREADS, 2) small_kernel(const __grid_constant__ small_args s) {
+__global__ void __launch_bounds__(SMALL_THREADS, 2)
+    small_kernel(const __grid_constant__ small_args s) {
     constexpr int PIXELS = TILES * 8;
     extern __shared__ __align__(16) float memory[];
     const gpu_conv &a = s.conv;

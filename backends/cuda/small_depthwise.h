@@ -207,10 +207,9 @@ __device__ __forceinline__ void small_activate(const gpu_conv &a, float (&value)
 
 /* Of PIXELS pixels from `pixel` of the block on. */
 template <class Numerics, int WINDOW, int PIXELS, class Read>
-__device__ __forceinline__ bool small_depthwise_task(const small_args &s,
-                                                     const small_tile<Numerics> &tile,
-                                                     int64_t first_pixel, int pixel,
-                                                     int first_channel, int step, bool write_mid) {
+__device__ __forceinline__ bool
+small_depthwise_task(const small_args &s, const small_tile<Numerics> &tile, int64_t first_pixel,
+                     int pixel, int first_channel, int step, bool write_mid) {
     const gpu_conv &a = s.conv;
     const int channel = first_channel + step * SMALL_EIGHT;
     const small_windows<WINDOW, PIXELS> windows(a, first_pixel + pixel);
@@ -226,13 +225,12 @@ __device__ __forceinline__ bool small_depthwise_task(const small_args &s,
     return odd;
 }
 
-/* Mid of PIXELS pixels in `channels` channels from `first_channel` on, the block's threads together.
- * Whether a value of the thread's must not be split. */
+/* Mid of PIXELS pixels in `channels` channels from `first_channel` on, the block's threads
+ * together. Whether a value of the thread's must not be split. */
 template <class Numerics, int WINDOW, int PIXELS>
-__device__ __forceinline__ bool small_depthwise(const small_args &s,
-                                                const small_tile<Numerics> &tile,
-                                                int64_t first_pixel, int first_channel,
-                                                int channels, bool write_mid) {
+__device__ __forceinline__ bool
+small_depthwise(const small_args &s, const small_tile<Numerics> &tile, int64_t first_pixel,
+                int first_channel, int channels, bool write_mid) {
     typedef typename Numerics::T T;
     const int existing = (int)s.conv.mid_channels - first_channel;
     const int steps = channels / SMALL_EIGHT;
