@@ -63,12 +63,20 @@ template <int N, int ENTRY> __device__ __forceinline__ void registers_change() {
 
 /* ---- tensor copies; outside the tensor they read zeros and write nothing ---- */
 
+/* What others will read too: kept in L2 before what is written once. */
+__device__ __forceinline__ uint64_t policy_keep() {
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
 __device__ __forceinline__ void tensor_load(void *to, const CUtensorMap *map, uint64_t *barrier,
-                                            int x, int y, int c, int n) {
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
-                 " [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(shared_address(to)),
-                 "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(c), "r"(n)
-                 : "memory");
+                                            int x, int y, int c, int n, uint64_t policy) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        ".L2::cache_hint [%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(shared_address(to)),
+        "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(c), "r"(n), "l"(policy)
+        : "memory");
 }
 
 __device__ __forceinline__ void tensor_store(const CUtensorMap *map, const void *from, int x, int y,

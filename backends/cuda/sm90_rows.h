@@ -24,12 +24,13 @@ template <class Config>
 __device__ void sm90_produce(const sm90_rows_args &a, const sm90_strip &strip,
                              typename Config::shared &s) {
     sm90_place<Config::RING> at;
+    const uint64_t keep = policy_keep(); /* the halo is a neighbour's too */
 #pragma unroll 1
     for (int row = 0; row < strip.rows + 2; row++) {
         barrier_wait(&s.row_empty[at.slot], at.phase ^ 1);
         barrier_arrive_and_expect(&s.row_full[at.slot], Config::ROW_BYTES);
         tensor_load(s.ring[at.slot], &a.x, &s.row_full[at.slot], strip.x0 - Config::MARGIN,
-                    strip.first - a.pad_top + row, 0, strip.n);
+                    strip.first - a.pad_top + row, 0, strip.n, keep);
         at.advance();
     }
 }
