@@ -1,5 +1,5 @@
 /* Algorithm `fused`: the Hopper kernels. That of sm90_rows.h where it applies and the pointers of
- * a run are aligned enough, otherwise that of sm90_tiles.h; both give the same bits. */
+ * a run are aligned enough, with sm90_tiles.h for those that are not; else that of small.h. */
 #include "cuda_internal.h"
 #include "sm90_half.h"
 #include "sm90_tiles.h"
@@ -52,22 +52,13 @@ static bool rows_suit(const dsconv_shape *shape) {
     return cuda_rows_applicable(shape) && shape->q >= 40 && shape->mid_channels > 16;
 }
 
-/* With few channels or large windows the depthwise stage costs most, and portable does it with more
- * threads (measured on an H200). */
+/* With few channels portable has more threads at work (measured on an H200). */
 static bool prefer(const dsconv_shape *shape) {
-    const dsconv_problem *pb = &shape->problem;
-    return rows_suit(shape) || (pb->r == 3 && pb->s == 3 && shape->mid_channels >= 128);
+    return rows_suit(shape) || shape->mid_channels > 32;
 }
 
 static gpuError_t pack(const gpu_plan *plan) {
     return cuda_small_pack(plan, &((const fused_data *)plan->data)->small);
-}
-
-/* So little to do that latency counts; the bits are those of sm90_tiles.h, so that the batch may
- * decide. */
-static bool small_suits(const gpu_context *context, const gpu_conv *conv) {
-    const int64_t tiles = ((conv->pixels - 1) / 32 + 1) * ((conv->k - 1) / 128 + 1);
-    return tiles <= 4 * context->compute_units;
 }
 
 static gpuError_t prepare(const gpu_context *context, const dsconv_shape *shape, gpu_plan *plan) {
@@ -89,7 +80,7 @@ static gpuError_t prepare(const gpu_context *context, const dsconv_shape *shape,
     if (error == cudaSuccess && strip) {
         error = cuda_rows_prepare(context, plan, variant, &data->rows);
         plan->kernel = cuda_rows_name(&data->rows);
-    } else if (error == cudaSuccess && cuda_small_applicable(shape) && small_suits(context, conv)) {
+    } else if (error == cudaSuccess && cuda_small_applicable(shape)) {
         error = cuda_small_prepare(context, plan, variant, &data->small);
         plan->kernel = cuda_small_name(&data->small);
         plan->pack = pack;
