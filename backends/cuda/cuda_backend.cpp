@@ -28,9 +28,5 @@ bool gpu_describe_arch(const gpuDeviceProp *device, char *arch, size_t size) {
     return ptx_for && ptx_for <= capability;
 }
 
-void *cuda_driver_entry(const char *name, unsigned version) {
-    return driver_entry(name, version);
-}
-
 extern "C" const dsconv_backend dsconv_backend_cuda;
 const dsconv_backend dsconv_backend_cuda = gpu_backend_table(gpu_backend_name, algo_names);

@@ -7,7 +7,7 @@
 extern const gpu_algo cuda_algo_fused;
 
 /* An entry of the driver as of `version`, or NULL. The module is not linked to the driver. */
-void *cuda_driver_entry(const char *name, unsigned version);
+void *gpu_driver_entry(const char *name, unsigned version);
 
 /* Variants of the Hopper kernels by arithmetic: the storage types, then f32 with TF32 products. */
 enum { CUDA_F32_TF32 = 3, CUDA_VARIANTS };

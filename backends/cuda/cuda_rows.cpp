@@ -29,9 +29,6 @@ static const cuda_rows_variant variants[CUDA_VARIANTS] = {
     {VARIANT(f32_tf32, CU_TENSOR_MAP_DATA_TYPE_FLOAT32)},
 #undef VARIANT
 };
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return (a - 1) / b + 1;
-}
 
 /* Whether the copy engine can address the tensor, given a pointer aligned to 16 bytes. */
 static bool addressable(const int64_t strides[4], int64_t vector) {
@@ -75,8 +72,8 @@ static int64_t choose_band_rows(int64_t rows, int64_t strips, int64_t units) {
     int64_t best = rows;
     double best_cost = 0;
     for (int64_t bands = 1; bands <= rows && bands <= 4096; bands++) {
-        int64_t band_rows = ceil_div(rows, bands);
-        double cost = (double)ceil_div(strips * bands, units) * (double)(band_rows + 4);
+        int64_t band_rows = gpu_ceil_div(rows, bands);
+        double cost = (double)gpu_ceil_div(strips * bands, units) * (double)(band_rows + 4);
         if (bands == 1 || cost < best_cost) {
             best = band_rows;
             best_cost = cost;
@@ -89,13 +86,13 @@ gpuError_t cuda_rows_prepare(const gpu_context *context, const gpu_plan *plan, i
                              cuda_rows *rows) {
     const gpu_conv *conv = &plan->conv;
     rows->variant = &variants[variant];
-    rows->encode = cuda_driver_entry("cuTensorMapEncodeTiled", 12000);
+    rows->encode = gpu_driver_entry("cuTensorMapEncodeTiled", 12000);
     if (!rows->encode)
         return cudaErrorSymbolNotFound;
     const int64_t batch = conv->pixels / (conv->p * conv->q);
-    const int64_t strips = batch * ceil_div(conv->q, SM90_PIXELS) * ceil_div(conv->k, SM90_OUTPUTS);
+    const int64_t strips = batch * gpu_ceil_div(conv->q, SM90_PIXELS) * gpu_ceil_div(conv->k, SM90_OUTPUTS);
     rows->band_rows = (int)choose_band_rows(conv->p, strips, context->compute_units);
-    rows->bands = (int)ceil_div(conv->p, rows->band_rows);
+    rows->bands = (int)gpu_ceil_div(conv->p, rows->band_rows);
     rows->blocks = strips * rows->bands;
     rows->batch = (int)batch;
     return cudaFuncSetAttribute((const void *)rows->variant->kernel,
@@ -151,10 +148,10 @@ bool cuda_rows_launch(const cuda_rows *rows, const gpu_conv *conv, gpuStream_t s
     a.width = (int)conv->w;
     a.out_height = (int)conv->p;
     a.pad_top = (int)conv->pad_top;
-    a.strips = (int)ceil_div(conv->q, SM90_PIXELS);
+    a.strips = (int)gpu_ceil_div(conv->q, SM90_PIXELS);
     a.bands = rows->bands;
     a.band_rows = rows->band_rows;
-    a.output_tiles = (int)ceil_div(conv->k, SM90_OUTPUTS);
+    a.output_tiles = (int)gpu_ceil_div(conv->k, SM90_OUTPUTS);
     a.mid_low = lower_bound(conv->act_mid);
     a.mid_high = upper_bound(conv->act_mid);
     a.out_low = lower_bound(conv->act_out);

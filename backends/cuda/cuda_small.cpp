@@ -32,12 +32,8 @@ static const cuda_small_variant variants[CUDA_VARIANTS] = {
 #undef KERNELS
 };
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return (a - 1) / b + 1;
-}
-
 static int64_t padded_channels(const gpu_conv *conv) {
-    return ceil_div(conv->mid_channels, 64) * 64;
+    return gpu_ceil_div(conv->mid_channels, 64) * 64;
 }
 
 /* One more than the largest offset of an element. */
@@ -70,7 +66,7 @@ static int chunk_of(int64_t channels, int pixels, bool split) {
 static double cost(const gpu_context *context, const gpu_conv *conv, int pixels, int outputs) {
     const double taps = (double)conv->r * conv->s, channels = (double)padded_channels(conv);
     const double blocks =
-        (double)ceil_div(conv->pixels, pixels) * (double)ceil_div(conv->k, outputs);
+        (double)gpu_ceil_div(conv->pixels, pixels) * (double)gpu_ceil_div(conv->k, outputs);
     const double depthwise = pixels * channels * taps * (conv->channels_last ? 0.045 : 0.07);
     const double multiply = channels * (outputs * 0.06 + pixels * outputs / 300.0);
     const double rounds = blocks / context->compute_units;
@@ -98,11 +94,11 @@ gpuError_t cuda_small_prepare(const gpu_context *context, gpu_plan *plan, int va
     const int pitch = v->split_mid ? small_tile<sm90_f32_strict>::pitch_of(small->chunk)
                                    : small_tile<sm90_f32_tf32>::pitch_of(small->chunk);
     small->shared_size = small->pixels * pitch * 4;
-    small->blocks = ceil_div(conv->pixels, small->pixels) * ceil_div(conv->k, small->outputs);
+    small->blocks = gpu_ceil_div(conv->pixels, small->pixels) * gpu_ceil_div(conv->k, small->outputs);
     const size_t element = plan->dtype == DSCONV_F32 ? 4 : 2;
     const size_t channels = (size_t)padded_channels(conv);
     plan->packed_size = channels * ((size_t)conv->r * conv->s + 1) * 4 +
-                        channels * (size_t)ceil_div(conv->k, 16) * 16 * element;
+                        channels * (size_t)gpu_ceil_div(conv->k, 16) * 16 * element;
     return cudaFuncSetAttribute(small->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                 small->shared_size);
 }
@@ -160,11 +156,11 @@ gpuError_t cuda_small_pack(const gpu_plan *plan, const cuda_small *small) {
         pack_weights_kernel<gpu_bf16, false>, pack_weights_kernel<gpu_f32, true>};
     const small_args args = arguments(plan, small, &plan->conv);
     const int64_t taps = args.channels * ((int64_t)plan->conv.r * plan->conv.s + 1);
-    const int64_t weights = args.channels * ceil_div(plan->conv.k, 16) * 16;
+    const int64_t weights = args.channels * gpu_ceil_div(plan->conv.k, 16) * 16;
     gpuError_t error =
-        gpu_launch(pack_taps_kernel, ceil_div(taps, SMALL_THREADS), SMALL_THREADS, 0, args);
+        gpu_launch(pack_taps_kernel, gpu_ceil_div(taps, SMALL_THREADS), SMALL_THREADS, 0, args);
     if (error == cudaSuccess)
-        error = gpu_launch(kernels[small->variant - variants], ceil_div(weights, SMALL_THREADS),
+        error = gpu_launch(kernels[small->variant - variants], gpu_ceil_div(weights, SMALL_THREADS),
                            SMALL_THREADS, 0, args);
     return error;
 }

@@ -7,6 +7,11 @@
 #include "gpu_conv.h"
 #include "gpu_rt.h"
 
+/* Of positive numbers. */
+static inline int64_t gpu_ceil_div(int64_t a, int64_t b) {
+    return (a - 1) / b + 1;
+}
+
 typedef struct gpu_context {
     int32_t device;
     int compute_units, capability; /* capability: 10 * major + minor */

@@ -27,7 +27,7 @@ static gpuError_t from_driver(CUresult result) {
 }
 
 /* A function of the driver as of a version of CUDA; NULL if there is none. */
-static void *driver_entry(const char *name, unsigned version) {
+void *gpu_driver_entry(const char *name, unsigned version) {
     cudaDriverEntryPointQueryResult found;
     void *entry = NULL;
     cudaError_t error =
@@ -42,9 +42,9 @@ typedef CUresult (*pop_context)(CUcontext *);
 
 gpuError_t gpu_attach(gpu_context *context) {
     typedef CUresult (*retain_context)(CUcontext *, CUdevice);
-    retain_context retain = (retain_context)driver_entry("cuDevicePrimaryCtxRetain", 7000);
-    context->native[PUSH] = driver_entry("cuCtxPushCurrent", 4000);
-    context->native[POP] = driver_entry("cuCtxPopCurrent", 4000);
+    retain_context retain = (retain_context)gpu_driver_entry("cuDevicePrimaryCtxRetain", 7000);
+    context->native[PUSH] = gpu_driver_entry("cuCtxPushCurrent", 4000);
+    context->native[POP] = gpu_driver_entry("cuCtxPopCurrent", 4000);
     if (!retain || !context->native[PUSH] || !context->native[POP])
         return from_cuda(cudaErrorSymbolNotFound);
     return from_driver(retain((CUcontext *)&context->native[CONTEXT], context->device));
@@ -52,7 +52,7 @@ gpuError_t gpu_attach(gpu_context *context) {
 
 void gpu_detach(gpu_context *context) {
     typedef CUresult (*release_context)(CUdevice);
-    release_context release = (release_context)driver_entry("cuDevicePrimaryCtxRelease", 11000);
+    release_context release = (release_context)gpu_driver_entry("cuDevicePrimaryCtxRelease", 11000);
     if (release)
         (void)release(context->device);
 }

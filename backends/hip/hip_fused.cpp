@@ -54,10 +54,6 @@ static const family *find_family(const gpu_context *context) {
     return NULL;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return (a - 1) / b + 1;
-}
-
 static hip_divisor divisor(int by) {
     return {by, (((uint32_t)1 << 24) - 1) / (uint32_t)by + 1};
 }
@@ -68,8 +64,8 @@ static double images(const hip_tile &t) {
 
 /* Tiles per image of a batch that fills them. */
 static double tiles_per_image(const dsconv_shape *shape, const hip_tile &t) {
-    return (double)ceil_div(shape->p, (int64_t)1 << t.log_rows) *
-           (double)ceil_div(shape->q, (int64_t)1 << t.log_columns) / images(t);
+    return (double)gpu_ceil_div(shape->p, (int64_t)1 << t.log_rows) *
+           (double)gpu_ceil_div(shape->q, (int64_t)1 << t.log_columns) / images(t);
 }
 
 /* What the tile's windows cover; false if that is too much. */
@@ -127,7 +123,7 @@ static const char *refuse(const gpu_context *context, const dsconv_shape *shape)
 /* Where at least half of a tile's products are needed. */
 static bool prefer(const dsconv_shape *shape) {
     hip_tile t;
-    const double outputs = (double)ceil_div(shape->problem.k, HIP_OUTPUTS) * HIP_OUTPUTS;
+    const double outputs = (double)gpu_ceil_div(shape->problem.k, HIP_OUTPUTS) * HIP_OUTPUTS;
     return choose_tile(shape, &t) && shape->mid_channels >= 8 &&
            2.0 * (double)shape->p * (double)shape->q * (double)shape->problem.k >=
                tiles_per_image(shape, t) * HIP_PIXELS * outputs;
@@ -144,15 +140,15 @@ static gpuError_t prepare(const gpu_context *context, const dsconv_shape *shape,
     hip_tile *t = &data->tile;
     (void)choose_tile(shape, t);
     t->batch = pb->n;
-    t->tiles_q = (int)ceil_div(shape->q, (int64_t)1 << t->log_columns);
-    t->tiles_p = (int)ceil_div(shape->p, (int64_t)1 << t->log_rows);
-    t->output_tiles = (int)ceil_div(pb->k, HIP_OUTPUTS);
+    t->tiles_q = (int)gpu_ceil_div(shape->q, (int64_t)1 << t->log_columns);
+    t->tiles_p = (int)gpu_ceil_div(shape->p, (int64_t)1 << t->log_rows);
+    t->output_tiles = (int)gpu_ceil_div(pb->k, HIP_OUTPUTS);
     t->step = HIP_PATCH / t->plane < f->channels ? HIP_PATCH / t->plane : f->channels;
     t->channel_vectors = divisor((t->step - 1) / (pb->dtype == DSCONV_F32 ? 4 : 8) + 1);
     t->mid_low = is_bound(pb->act_mid) ? 0.0F : -INFINITY;
     t->mid_high = pb->act_mid.kind == DSCONV_ACT_RELU6 ? 6.0F : INFINITY;
     data->blocks =
-        ceil_div(pb->n, (int64_t)1 << t->log_images) * t->tiles_p * t->tiles_q * t->output_tiles;
+        gpu_ceil_div(pb->n, (int64_t)1 << t->log_images) * t->tiles_p * t->tiles_q * t->output_tiles;
     data->kernel = f->by_type[pb->dtype].kernel;
     plan->kernel = f->by_type[pb->dtype].name;
     return gpu_prepare(data->kernel);

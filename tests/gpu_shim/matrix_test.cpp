@@ -52,6 +52,12 @@ struct arguments {
     matrices *m;
 };
 
+struct instruction {
+    const char *name;
+    void (*kernel)(arguments);
+    int side, depth;
+};
+
 #if GPU_SHIM_WAVE == 64
 
 /* D of 32 x 32: rows come in fours, the two halves of the wave in turn. */
@@ -84,11 +90,7 @@ void mfma_f32_32x32x8_bf16(arguments args) {
         row_of_32);
 }
 
-static const struct instruction {
-    const char *name;
-    void (*kernel)(arguments);
-    int side, depth;
-} instructions[] = {
+static const instruction instructions[] = {
     {"v_mfma_f32_32x32x2_f32", mfma_f32_32x32x2, 32, 2},
     {"v_mfma_f32_32x32x8_bf16", mfma_f32_32x32x8_bf16, 32, 8},
 };
@@ -121,11 +123,7 @@ void wmma_rdna4(arguments args) {
         [](int lane, int i) { return lane < 16 ? i : 8 + i; });
 }
 
-static const struct instruction {
-    const char *name;
-    void (*kernel)(arguments);
-    int side, depth;
-} instructions[] = {
+static const instruction instructions[] = {
     {"v_wmma_f32_16x16x16_bf16 of RDNA 3", wmma_rdna3, 16, 16},
     {"v_wmma_f32_16x16x16_bf16 of RDNA 4", wmma_rdna4, 16, 16},
 };
