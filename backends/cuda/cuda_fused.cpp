@@ -61,29 +61,37 @@ static gpuError_t pack(const gpu_plan *plan) {
     return cuda_small_pack(plan, &((const fused_data *)plan->data)->small);
 }
 
-static gpuError_t prepare(const gpu_context *context, const dsconv_shape *shape, gpu_plan *plan) {
-    fused_data *data = (fused_data *)plan->data;
+/* The tile kernel: of any problem, or in the arithmetic of the strip kernel for its problems. */
+static gpuError_t prepare_tiles(const gpu_context *context, gpu_plan *plan, int variant, bool strip,
+                                fused_data *data) {
     const gpu_conv *conv = &plan->conv;
-    plan->uses_tf32 = plan->math == DSCONV_TF32 && plan->dtype == DSCONV_F32;
-    const int variant = plan->uses_tf32 ? CUDA_F32_TF32 : (int)plan->dtype;
     const tiles_variant *v = &variants[variant];
-    const bool three = conv->r == 3 && conv->s == 3, strip = rows_suit(shape);
-    const auto &chosen = strip ? v->strip : three ? v->three : v->any;
+    const auto &chosen = strip ? v->strip : conv->r == 3 && conv->s == 3 ? v->three : v->any;
     data->kernel = chosen.kernel;
     data->shared_size = chosen.shared_size;
     const int64_t tiles =
-        ((conv->pixels - 1) / SM90_PIXELS + 1) * ((conv->k - 1) / SM90_OUTPUTS + 1);
+        gpu_ceil_div(conv->pixels, SM90_PIXELS) * gpu_ceil_div(conv->k, SM90_OUTPUTS);
     data->blocks = tiles < context->compute_units ? (int)tiles : context->compute_units;
     plan->kernel = v->name;
-    gpuError_t error = cudaFuncSetAttribute(
-        (const void *)data->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, data->shared_size);
+    return cudaFuncSetAttribute((const void *)data->kernel,
+                                cudaFuncAttributeMaxDynamicSharedMemorySize, data->shared_size);
+}
+
+static gpuError_t prepare(const gpu_context *context, const dsconv_shape *shape, gpu_plan *plan) {
+    fused_data *data = (fused_data *)plan->data;
+    plan->uses_tf32 = plan->math == DSCONV_TF32 && plan->dtype == DSCONV_F32;
+    const int variant = plan->uses_tf32 ? CUDA_F32_TF32 : (int)plan->dtype;
+    const bool strip = rows_suit(shape);
+    if (!strip && cuda_small_applicable(shape)) {
+        plan->pack = pack;
+        const gpuError_t error = cuda_small_prepare(context, plan, variant, &data->small);
+        plan->kernel = cuda_small_name(&data->small);
+        return error;
+    }
+    gpuError_t error = prepare_tiles(context, plan, variant, strip, data);
     if (error == cudaSuccess && strip) {
         error = cuda_rows_prepare(context, plan, variant, &data->rows);
         plan->kernel = cuda_rows_name(&data->rows);
-    } else if (error == cudaSuccess && cuda_small_applicable(shape)) {
-        error = cuda_small_prepare(context, plan, variant, &data->small);
-        plan->kernel = cuda_small_name(&data->small);
-        plan->pack = pack;
     }
     return error;
 }

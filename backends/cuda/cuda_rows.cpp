@@ -90,7 +90,8 @@ gpuError_t cuda_rows_prepare(const gpu_context *context, const gpu_plan *plan, i
     if (!rows->encode)
         return cudaErrorSymbolNotFound;
     const int64_t batch = conv->pixels / (conv->p * conv->q);
-    const int64_t strips = batch * gpu_ceil_div(conv->q, SM90_PIXELS) * gpu_ceil_div(conv->k, SM90_OUTPUTS);
+    const int64_t strips =
+        batch * gpu_ceil_div(conv->q, SM90_PIXELS) * gpu_ceil_div(conv->k, SM90_OUTPUTS);
     rows->band_rows = (int)choose_band_rows(conv->p, strips, context->compute_units);
     rows->bands = (int)gpu_ceil_div(conv->p, rows->band_rows);
     rows->blocks = strips * rows->bands;

@@ -94,7 +94,8 @@ gpuError_t cuda_small_prepare(const gpu_context *context, gpu_plan *plan, int va
     const int pitch = v->split_mid ? small_tile<sm90_f32_strict>::pitch_of(small->chunk)
                                    : small_tile<sm90_f32_tf32>::pitch_of(small->chunk);
     small->shared_size = small->pixels * pitch * 4;
-    small->blocks = gpu_ceil_div(conv->pixels, small->pixels) * gpu_ceil_div(conv->k, small->outputs);
+    small->blocks =
+        gpu_ceil_div(conv->pixels, small->pixels) * gpu_ceil_div(conv->k, small->outputs);
     const size_t element = plan->dtype == DSCONV_F32 ? 4 : 2;
     const size_t channels = (size_t)padded_channels(conv);
     plan->packed_size = channels * ((size_t)conv->r * conv->s + 1) * 4 +

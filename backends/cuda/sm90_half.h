@@ -17,26 +17,34 @@
 
 #include "sm90_mma.h"
 
+/* What both formats have. pack: two values rounded to nearest even, the first in the low half. */
+#define SM90_HALF_INSTRUCTIONS(type)                                                               \
+    struct sm90_##type {                                                                           \
+        static __device__ __forceinline__ uint32_t pack(float a, float b) {                        \
+            uint32_t r;                                                                            \
+            asm("cvt.rn." #type "x2.f32 %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a));                  \
+            return r;                                                                              \
+        }                                                                                          \
+        static __device__ __forceinline__ uint32_t clamp(uint32_t v, uint32_t low,                 \
+                                                         uint32_t high) {                          \
+            asm("max.NaN." #type "x2 %0, %0, %1;" : "+r"(v) : "r"(low));                           \
+            asm("min.NaN." #type "x2 %0, %0, %1;" : "+r"(v) : "r"(high));                          \
+            return v;                                                                              \
+        }                                                                                          \
+        static __device__ __forceinline__ void multiply(float (&d)[32], const uint32_t (&a)[4],    \
+                                                        uint64_t b, int add) {                     \
+            wgmma_##type(d, a, b, add);                                                            \
+        }                                                                                          \
+    };
+SM90_HALF_INSTRUCTIONS(f16)
+SM90_HALF_INSTRUCTIONS(bf16)
+#undef SM90_HALF_INSTRUCTIONS
+
 template <class Type> struct sm90_half_format;
 
-template <> struct sm90_half_format<gpu_f16> {
+template <> struct sm90_half_format<gpu_f16> : sm90_f16 {
     static constexpr float SCALE = 0x1p12F; /* of each further part */
 
-    /* Two values rounded to nearest even, the first in the low half. */
-    static __device__ __forceinline__ uint32_t pack(float a, float b) {
-        uint32_t r;
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a));
-        return r;
-    }
-    static __device__ __forceinline__ uint32_t clamp(uint32_t v, uint32_t low, uint32_t high) {
-        asm("max.NaN.f16x2 %0, %0, %1;" : "+r"(v) : "r"(low));
-        asm("min.NaN.f16x2 %0, %0, %1;" : "+r"(v) : "r"(high));
-        return v;
-    }
-    static __device__ __forceinline__ void multiply(float (&d)[32], const uint32_t (&a)[4],
-                                                    uint64_t b, int add) {
-        wgmma_f16(d, a, b, add);
-    }
     /* Whether v is the sum of its parts; the first times SCALE must stay in range. */
     static __device__ __forceinline__ bool splits(float v) {
         return fabsf(v) <= 32768.0F;
@@ -50,23 +58,9 @@ template <> struct sm90_half_format<gpu_f16> {
     }
 };
 
-template <> struct sm90_half_format<gpu_bf16> {
+template <> struct sm90_half_format<gpu_bf16> : sm90_bf16 {
     static constexpr float SCALE = 1.0F;
 
-    static __device__ __forceinline__ uint32_t pack(float a, float b) {
-        uint32_t r;
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a));
-        return r;
-    }
-    static __device__ __forceinline__ uint32_t clamp(uint32_t v, uint32_t low, uint32_t high) {
-        asm("max.NaN.bf16x2 %0, %0, %1;" : "+r"(v) : "r"(low));
-        asm("min.NaN.bf16x2 %0, %0, %1;" : "+r"(v) : "r"(high));
-        return v;
-    }
-    static __device__ __forceinline__ void multiply(float (&d)[32], const uint32_t (&a)[4],
-                                                    uint64_t b, int add) {
-        wgmma_bf16(d, a, b, add);
-    }
     static constexpr uint32_t LEAST = 2 * 0x21800000U - 1; /* of 2^-60, as below() has it */
 
     /* Grows with |v|, but for zeros, which no number is above. */
@@ -272,12 +266,8 @@ template <class Type> struct sm90_half {
                 odd = all ? ~0U : odd;
             }
             multiply(b);
-            if (any) {
-#pragma unroll
-                for (int i = 0; i < 32; i++)
-                    if (odd >> (i / 4 * 2 + i % 2) & 1)
-                        d[i] = result[i];
-            }
+            if (any)
+                sm90_replace(d, result, odd);
         }
 
         /* Puts the outputs into the staging buffer [output][pixel], 128 bytes a row and swizzled as

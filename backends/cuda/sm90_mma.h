@@ -57,14 +57,21 @@ __device__ __forceinline__ bool sm90_splits(float v) {
     return bits == 0 || bits - 0x21800000 <= 0x7e800000 - 0x21800000; /* 2^-60 ... 2^126 */
 }
 
-/* Writes a value; one that must not be split goes whole into the first plane and sets `odd`. */
-template <class Config> __device__ __forceinline__ void sm90_put(float *at, float v, bool &odd) {
+/* v in two parts; one that must not be split stays whole in the first and sets `odd`. */
+__device__ __forceinline__ void sm90_split(float v, float &high, float &low, bool &odd) {
     const bool splits = sm90_splits(v);
-    const float high = splits ? round_tf32(v) : v;
+    high = splits ? round_tf32(v) : v;
+    low = round_tf32(v - high);
+    odd |= !splits;
+}
+
+/* Writes a value's parts, or the first alone. */
+template <class Config> __device__ __forceinline__ void sm90_put(float *at, float v, bool &odd) {
+    float high, low;
+    sm90_split(v, high, low, odd);
     at[0] = high;
     if (Config::SPLIT_MID)
-        at[Config::PLANE / 4] = round_tf32(v - high);
-    odd |= !splits;
+        at[Config::PLANE / 4] = low;
 }
 
 template <class Type, bool SplitMid, bool SplitWeights, int Chunk>
@@ -98,6 +105,16 @@ template <int SIZE> struct sm90_place {
         }
     }
 };
+
+/* Takes over the pixels of a thread's 16 that are in `odd`, so that no pixel depends on others in
+ * its tile. */
+__device__ __forceinline__ void sm90_replace(float (&d)[32], const volatile float (&result)[32],
+                                             uint32_t odd) {
+#pragma unroll
+    for (int i = 0; i < 32; i++)
+        if (odd >> (i / 4 * 2 + i % 2) & 1)
+            d[i] = result[i];
+}
 
 /* An MMA warpgroup: 64 output channels. A thread has rows k and k + 8 of the sums and of every 16
  * pixels four neighbours: d[8 * u + {0, 1, 4, 5}] of row k, d[8 * u + {2, 3, 6, 7}] of k + 8. */
@@ -205,14 +222,6 @@ template <class Config> struct sm90_mma {
         return odd;
     }
 
-    /* Takes over the pixels in `odd`, so that no pixel depends on others in its tile. */
-    __device__ __forceinline__ void replace(const volatile float (&result)[32], uint32_t odd) {
-#pragma unroll
-        for (int i = 0; i < 32; i++)
-            if (odd >> (i / 4 * 2 + i % 2) & 1)
-                d[i] = result[i];
-    }
-
     /* multiply() of a tile in which some values, or for `all` the weights, must not be split. */
     template <class Extent>
     __device__ __forceinline__ void
@@ -226,7 +235,7 @@ template <class Config> struct sm90_mma {
         }
         multiply(b, restart);
         if (any)
-            replace(result, odd);
+            sm90_replace(d, result, odd);
     }
 };
 

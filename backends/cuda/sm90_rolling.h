@@ -76,14 +76,8 @@ __device__ void sm90_rolling_warp(const sm90_rows_args &a, const sm90_strip &str
     typedef typename Config::raw raw;
     const int warp = (int)threadIdx.x / 32 - 4, lane = (int)threadIdx.x % 32;
     const int channel = warp % 2 * 32 + lane, x = warp / 2 * Config::SEGMENT;
-    const bool used = channel < a.channels;
     sm90_rolling<Config> dw;
-#pragma unroll
-    for (int i = 0; i < 9; i++)
-        dw.w[i] = used ? a.weights.dw[channel * 9 + i] : 0.0F;
-    dw.bias = used ? a.weights.bias_dw[channel] : 0.0F;
-    dw.low = a.mid_low;
-    dw.high = a.mid_high;
+    sm90_load_taps(dw, a, channel);
     const bool bounded = a.mid_low > -INFINITY;
 #pragma unroll
     for (int i = 0; i < Config::SEGMENT; i++)

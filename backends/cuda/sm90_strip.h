@@ -52,6 +52,19 @@ struct sm90_rows_config : Numerics {
     };
 };
 
+/* A lane's taps, zeros where it has no channel, and the bounds of mid. */
+template <class Depthwise>
+__device__ __forceinline__ void sm90_load_taps(Depthwise &dw, const sm90_rows_args &a,
+                                               int channel) {
+    const bool used = channel < a.channels;
+#pragma unroll
+    for (int i = 0; i < 9; i++)
+        dw.w[i] = used ? a.weights.dw[channel * 9 + i] : 0.0F;
+    dw.bias = used ? a.weights.bias_dw[channel] : 0.0F;
+    dw.low = a.mid_low;
+    dw.high = a.mid_high;
+}
+
 /* What one block does: image n, output rows first .. first + rows - 1, columns from x0. */
 struct sm90_strip {
     int n, x0, first, rows, output;

@@ -1,5 +1,6 @@
 /*
- * Fused convolution where little is to do, so that latency is what counts: one image, small images.
+ * Fused convolution on Hopper where no strip of sm90_rows.h suits; made for one image and small
+ * images, where latency is what counts.
  *
  * A block has 8 to 32 output pixels (of the row of all n * p * q) x up to 128 outputs. All its
  * threads write mid into shared memory, all channels or a chunk; then each warp multiplies 16

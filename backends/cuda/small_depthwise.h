@@ -43,12 +43,8 @@ template <class Numerics> struct small_tile {
         float high[SMALL_EIGHT], low[SMALL_EIGHT];
         bool odd = false;
 #pragma unroll
-        for (int c = 0; c < SMALL_EIGHT; c++) {
-            const bool splits = sm90_splits(value[c]);
-            high[c] = splits ? round_tf32(value[c]) : value[c];
-            low[c] = round_tf32(value[c] - high[c]);
-            odd |= !splits;
-        }
+        for (int c = 0; c < SMALL_EIGHT; c++)
+            sm90_split(value[c], high[c], low[c], odd);
 #pragma unroll
         for (int u = 0; u < 4; u++) {
             float *to = word(pixel, step, u);

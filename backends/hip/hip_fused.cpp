@@ -147,8 +147,8 @@ static gpuError_t prepare(const gpu_context *context, const dsconv_shape *shape,
     t->channel_vectors = divisor((t->step - 1) / (pb->dtype == DSCONV_F32 ? 4 : 8) + 1);
     t->mid_low = is_bound(pb->act_mid) ? 0.0F : -INFINITY;
     t->mid_high = pb->act_mid.kind == DSCONV_ACT_RELU6 ? 6.0F : INFINITY;
-    data->blocks =
-        gpu_ceil_div(pb->n, (int64_t)1 << t->log_images) * t->tiles_p * t->tiles_q * t->output_tiles;
+    data->blocks = gpu_ceil_div(pb->n, (int64_t)1 << t->log_images) * t->tiles_p * t->tiles_q *
+                   t->output_tiles;
     data->kernel = f->by_type[pb->dtype].kernel;
     plan->kernel = f->by_type[pb->dtype].name;
     return gpu_prepare(data->kernel);
