@@ -40,6 +40,7 @@ typedef struct fused {
 typedef struct arguments {
     const cpu_plan *plan;
     const dsconv_run_params *params;
+    const nhwc_exchange *exchange; /* NULL: x and y are the caller's */
     nhwc_tiling tiling;
     int64_t parts; /* of the output channels, where tiles are too few for the threads */
 } arguments;
@@ -48,7 +49,7 @@ typedef struct arguments {
 typedef struct item {
     int64_t n, b0, b1;
     nhwc_tile tile;
-    int64_t pixels;
+    int64_t pixels, first; /* their number; the first one where y begins with it, else 0 */
     float *mid;
     int64_t p, row, byte; /* output row, new input row of it, and place there to fetch next */
 } item;
@@ -81,6 +82,7 @@ static item make_item(const arguments *a, int64_t index, float *mid) {
               .mid = mid};
     cpu_share(f->blocks, (int)part, (int)a->parts, &t.b0, &t.b1);
     t.pixels = nhwc_tile_pixels(&t.tile);
+    t.first = a->exchange ? t.tile.p0 * t.tile.q + t.tile.q0 : 0;
     t.p = t.tile.p0;
     t.byte = t.tile.q0 * pixel_bytes(f);
     return t;
@@ -116,7 +118,7 @@ static void pointwise(const arguments *a, const item *t, const nhwc_pw *pw, int6
     nhwc_pw_fn *kernel = k->pw[vectors - 1][count - 1];
     const int64_t size = pb->dtype == DSCONV_F32 ? 4 : 2;
     char *y = a->params->y;
-    y += size * (t->n * sy[0] + p * sy[2] + q * sy[3] + channel);
+    y += size * (t->n * sy[0] + p * sy[2] + (q - t->first) * sy[3] + channel);
     if (f->direct) {
         kernel(pw, mid, y, sy[3]);
         return;
@@ -222,6 +224,20 @@ static void item_pointwise(const arguments *a, const item *t, item *next) {
     }
 }
 
+static void item_bring(const arguments *a, const item *t) {
+    const nhwc_dw *d = &((const fused *)a->plan->data)->dw;
+    const int64_t begin = t->tile.p0 * d->stride_h - d->pad_top;
+    const int64_t end = (t->tile.p1 - 1) * d->stride_h - d->pad_top + (d->r - 1) * d->dil_h + 1;
+    a->exchange->bring(a->exchange->self, t->n, maximum(begin, 0), minimum(end, d->h));
+}
+
+static void item_take(const arguments *a, const item *t) {
+    const fused *f = a->plan->data;
+    const int64_t vl = f->kernels->vector_length;
+    a->exchange->take(a->exchange->self, t->n, t->first, t->pixels, block_begin(f, t->b0) * vl,
+                      minimum(block_begin(f, t->b1) * vl, a->plan->shape.problem.k));
+}
+
 static void work(const void *opaque, int thread, int threads) {
     const arguments *a = opaque;
     const fused *f = a->plan->data;
@@ -236,8 +252,12 @@ static void work(const void *opaque, int thread, int threads) {
         item *next = &items[!even];
         if (++index < last)
             *next = make_item(a, index, mid);
+        if (a->exchange)
+            item_bring(a, &items[even]);
         item_depthwise(a, &items[even]);
         item_pointwise(a, &items[even], index < last ? next : NULL);
+        if (a->exchange)
+            item_take(a, &items[even]);
     }
 }
 
@@ -368,30 +388,37 @@ static dsconv_status set_weights(cpu_plan *plan, const cpu_weights *from, dsconv
 }
 
 static arguments make_arguments(const cpu_plan *plan, const dsconv_run_params *params,
-                                int threads) {
+                                const nhwc_exchange *exchange, int threads) {
     const fused *f = plan->data;
     const dsconv_shape *shape = &plan->shape;
     const int64_t n = shape->problem.n;
+    /* What is exchanged is a run of pixels, so no tile may be cut. */
+    const bool pairs = f->pairs && (!exchange || 4 * shape->q <= f->tile);
     arguments a = {.plan = plan,
                    .params = params,
+                   .exchange = exchange,
                    .tiling =
-                       dsconv_nhwc_make_tiling(n, shape->p, shape->q, f->tile, f->pairs, threads),
+                       dsconv_nhwc_make_tiling(n, shape->p, shape->q, f->tile, pairs, threads),
                    .parts = 1};
     if (n * a.tiling.tiles < threads)
         a.parts = minimum(threads / (n * a.tiling.tiles), f->blocks);
     return a;
 }
 
-void dsconv_cpu_fused_nhwc_part(const cpu_plan *plan, const dsconv_run_params *params, int thread,
-                                int threads) {
-    const arguments a = make_arguments(plan, params, threads);
+void dsconv_cpu_fused_nhwc_part(const cpu_plan *plan, const dsconv_run_params *params,
+                                const nhwc_exchange *exchange, int thread, int threads) {
+    const arguments a = make_arguments(plan, params, exchange, threads);
     work(&a, thread, threads);
+}
+
+int64_t dsconv_cpu_fused_nhwc_most_pixels(const cpu_plan *plan) {
+    return ((const fused *)plan->data)->tile_max;
 }
 
 static dsconv_status run(const cpu_plan *plan, const dsconv_run_params *params,
                          dsconv_message *message) {
     (void)message;
-    const arguments a = make_arguments(plan, params, dsconv_cpu_threads(plan));
+    const arguments a = make_arguments(plan, params, NULL, dsconv_cpu_threads(plan));
     dsconv_cpu_parallel(plan, work, &a);
     return DSCONV_OK;
 }

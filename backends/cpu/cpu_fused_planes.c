@@ -89,7 +89,6 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     dsconv_problem *inner = &f->pixels.shape.problem;
     f->x_pitch = pixel_pitch(p->c);
     f->y_pitch = pixel_pitch(p->k);
-    inner->n = 1;
     inner->layout = DSCONV_NHWC;
     inner->dtype = DSCONV_F32;
     inner->residual = DSCONV_RESIDUAL_NONE;
@@ -97,12 +96,14 @@ static dsconv_status create(cpu_plan *plan, dsconv_message *message) {
     fill_strides(inner->y_strides, plan->shape.q, f->y_pitch);
     f->out = (epilogue){p->dtype, p->residual, {DSCONV_ACT_NONE, 0.0F}};
     f->x_size = image_size(p->h * p->w, f->x_pitch);
-    f->y_size = image_size(plan->shape.p * plan->shape.q, f->y_pitch);
     const dsconv_status status = dsconv_cpu_algo_fused_nhwc.create(&f->pixels, message);
+    if (status)
+        return status;
+    f->y_size = image_size(dsconv_cpu_fused_nhwc_most_pixels(&f->pixels), f->y_pitch);
     plan->kernel = plan->kernels->planes_name;
     plan->workspace_size =
         (size_t)plan->threads * (f->x_size + f->y_size) + f->pixels.workspace_size;
-    return status;
+    return DSCONV_OK;
 }
 
 static void destroy(cpu_plan *plan) {
@@ -117,53 +118,56 @@ static dsconv_status set_weights(cpu_plan *plan, const cpu_weights *weights,
     return dsconv_cpu_algo_fused_nhwc.set_weights(&f->pixels, weights, message);
 }
 
-/* One image by a team, or by one thread with memory of its own. */
-static void image(const arguments *a, int64_t n, char *memory, void *tiles, int thread,
-                  int threads) {
-    const planes *f = a->plan->data;
-    const cpu_kernels *k = a->plan->kernels;
-    const dsconv_problem *p = &a->plan->shape.problem;
+/* What one thread has of the image that it works on. */
+typedef struct state {
+    const arguments *arguments;
+    float *x, *y;
+    int64_t n, rows; /* image; the rows before this one that tiles to come may need are in x */
+} state;
+
+static void bring(void *self, int64_t n, int64_t begin, int64_t end) {
+    state *s = self;
+    const cpu_plan *plan = s->arguments->plan;
+    const planes *f = plan->data;
+    const dsconv_problem *p = &plan->shape.problem;
     const int64_t size = p->dtype == DSCONV_F32 ? 4 : 2;
-    float *x = (float *)(void *)memory, *y = (float *)(void *)(memory + f->x_size);
-    const dsconv_run_params inner = {.x = x, .y = y, .workspace = tiles};
-    int64_t begin, end;
-    cpu_share(lines(p->c), thread, threads, &begin, &end);
+    begin = n == s->n ? maximum(begin, s->rows) : begin;
     if (begin < end)
-        k->planes_in((const char *)a->params->x + n * p->x_strides[0] * size, p->dtype,
-                     p->x_strides[1], LINE * begin, end * LINE < p->c ? end * LINE : p->c,
-                     p->h * p->w, x, f->x_pitch);
-    if (threads > 1)
-        dsconv_cpu_barrier();
-    dsconv_cpu_fused_nhwc_part(&f->pixels, &inner, thread, threads);
-    if (threads > 1)
-        dsconv_cpu_barrier();
-    cpu_share(lines(p->k), thread, threads, &begin, &end);
-    if (begin < end)
-        k->planes_out(&f->out, y, f->y_pitch, LINE * begin, end * LINE < p->k ? end * LINE : p->k,
-                      a->plan->shape.p * a->plan->shape.q,
-                      p->residual
-                          ? (const char *)a->params->residual + n * p->residual_strides[0] * size
-                          : NULL,
-                      p->residual_strides[1], (char *)a->params->y + n * p->y_strides[0] * size,
-                      p->y_strides[1]);
+        plan->kernels->planes_in((const char *)s->arguments->params->x +
+                                     (n * p->x_strides[0] + begin * p->w) * size,
+                                 p->dtype, p->x_strides[1], 0, p->c, (end - begin) * p->w,
+                                 s->x + begin * p->w * f->x_pitch, f->x_pitch);
+    s->rows = n == s->n ? maximum(s->rows, end) : end;
+    s->n = n;
+}
+
+static void take(void *self, int64_t n, int64_t first, int64_t pixels, int64_t k0, int64_t k1) {
+    const state *s = self;
+    const cpu_plan *plan = s->arguments->plan;
+    const planes *f = plan->data;
+    const dsconv_problem *p = &plan->shape.problem;
+    const int64_t size = p->dtype == DSCONV_F32 ? 4 : 2;
+    const char *residual = s->arguments->params->residual;
+    char *y = s->arguments->params->y;
+    if (p->residual)
+        residual += (n * p->residual_strides[0] + first) * size;
+    plan->kernels->planes_out(&f->out, s->y, f->y_pitch, k0, k1, pixels, residual,
+                              p->residual_strides[1], y + (n * p->y_strides[0] + first) * size,
+                              p->y_strides[1]);
 }
 
 static void work(const void *opaque, int thread, int threads) {
     const arguments *a = opaque;
     const planes *f = a->plan->data;
-    const int64_t n = a->plan->shape.problem.n;
-    const size_t each = f->x_size + f->y_size, tiles = f->pixels.workspace_size;
-    char *memory = a->params->workspace;
-    char *own = memory + tiles + (size_t)thread * each;
-    int64_t begin = 0, end = n - n % threads;
-    cpu_share(end, thread, threads, &begin, &end);
-    for (int64_t i = begin; i < end; i++)
-        image(a, i, own, memory + tiles / (size_t)a->plan->threads * (size_t)thread, 0, 1);
-    /* The images that are left are everybody's, in the first thread's memory. */
-    for (int64_t i = n - n % threads; i < n; i++) {
-        dsconv_cpu_barrier();
-        image(a, i, memory + tiles, memory, thread, threads);
-    }
+    char *tiles = a->params->workspace;
+    char *own = tiles + f->pixels.workspace_size + (size_t)thread * (f->x_size + f->y_size);
+    state s = {.arguments = a,
+               .x = (float *)(void *)own,
+               .y = (float *)(void *)(own + f->x_size),
+               .n = -1};
+    const nhwc_exchange exchange = {&s, bring, take};
+    const dsconv_run_params inner = {.x = s.x, .y = s.y, .workspace = tiles};
+    dsconv_cpu_fused_nhwc_part(&f->pixels, &inner, &exchange, thread, threads);
 }
 
 static dsconv_status run(const cpu_plan *plan, const dsconv_run_params *params,
