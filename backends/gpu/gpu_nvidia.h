@@ -30,8 +30,13 @@ static gpuError_t from_driver(CUresult result) {
 void *gpu_driver_entry(const char *name, unsigned version) {
     cudaDriverEntryPointQueryResult found;
     void *entry = NULL;
+#if CUDART_VERSION >= 12050
     cudaError_t error =
         cudaGetDriverEntryPointByVersion(name, &entry, version, cudaEnableDefault, &found);
+#else /* as of the CUDA that this is built with */
+    (void)version;
+    cudaError_t error = cudaGetDriverEntryPoint(name, &entry, cudaEnableDefault, &found);
+#endif
     return error == cudaSuccess && found == cudaDriverEntryPointSuccess ? entry : NULL;
 }
 
