@@ -6,6 +6,7 @@
  *
  *   CDNA 32x32x2 (64)     A: row = lane % 32, k = lane / 32, B alike with columns;
  *                         D: column = lane % 32, row = 8 * (i / 4) + 4 * (lane / 32) + i % 4
+ *   CDNA 32x32x8 (64)     A: row = lane % 32, k = 4 * (lane / 32) + i, B alike; D: as above
  *   RDNA 3 16x16x16 (32)  A: row = lane % 16, k = i, twice; D: column = lane % 16,
  *                         row = 2 * i + lane / 16
  *   RDNA 4 16x16x16 (32)  A: row = lane % 16, k = 8 * (lane / 16) + i; D: column = lane % 16,
@@ -28,12 +29,17 @@
 #if defined(HIP_CDNA) || defined(HIP_RDNA)
 typedef float hip_f32x8 __attribute__((vector_size(32)));
 typedef float hip_f32x16 __attribute__((vector_size(64)));
+typedef short hip_bf16x4 __attribute__((vector_size(8)));
 typedef short hip_bf16x8 __attribute__((vector_size(16)));
 typedef short hip_bf16x16 __attribute__((vector_size(32)));
 #endif
 
-template <class T> struct hip_is_bf16 { static constexpr bool value = false; };
-template <> struct hip_is_bf16<gpu_bf16> { static constexpr bool value = true; };
+/* How many bf16 a weight is the sum of; 0 where it is not to be split. */
+template <class T> struct hip_weight_parts { static constexpr int value = 0; };
+#ifndef __gfx90a__
+template <> struct hip_weight_parts<gpu_f16> { static constexpr int value = 2; };
+template <> struct hip_weight_parts<gpu_bf16> { static constexpr int value = 1; };
+#endif
 
 /* A float, neither Inf nor NaN nor very small, as the exact sum of three bf16: cut off rather than
  * rounded, so that none overflows. */
@@ -50,6 +56,19 @@ struct hip_split {
     }
 };
 
+/* Whether a pixel has a number that must not be split: Inf, NaN, or one so small that products of
+ * its parts with weights that are not extreme might be subnormal. */
+template <int CHANNELS, int PIXELS>
+__device__ bool hip_is_odd(const float (&mid)[CHANNELS][PIXELS], int pixel) {
+    bool odd = false;
+#pragma unroll
+    for (int k = 0; k < CHANNELS; k++) {
+        const float value = mid[k][pixel];
+        odd = odd || (value != 0.0F && !(fabsf(value) >= 0x1p-60F && fabsf(value) < INFINITY));
+    }
+    return odd;
+}
+
 /* Nothing is moved across it. */
 __device__ inline void hip_schedule_barrier() {
 #ifdef __AMDGCN__
@@ -61,6 +80,9 @@ __device__ inline void hip_schedule_barrier() {
 
 __device__ inline hip_f32x16 hip_multiply(float a, float b, hip_f32x16 c) {
     return __builtin_amdgcn_mfma_f32_32x32x2f32(a, b, c, 0, 0, 0);
+}
+__device__ inline hip_f32x16 hip_multiply(hip_bf16x4 a, hip_bf16x4 b, hip_f32x16 c) {
+    return __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(a, b, c, 0, 0, 0);
 }
 
 #endif

@@ -1,13 +1,32 @@
 /*
  * Included before all else when the module is built for HIP's NVIDIA platform: lets the headers of
- * HIP 5.2, whose inline functions call CUDA as it was in 2022, compile with CUDA 13. Of what is
- * mended here the library uses hipGetDeviceProperties alone; the rest must only compile.
+ * HIP 5.2, whose inline functions call CUDA as it was in 2022, compile with CUDA 12 and 13. Of what
+ * is mended here the library uses hipGetDeviceProperties alone; the rest must only compile.
  */
 #ifndef DSCONV_HIP_NVIDIA_H
 #define DSCONV_HIP_NVIDIA_H
 
 #include <cuda.h>
 #include <cuda_runtime.h>
+
+#if CUDART_VERSION >= 12000
+
+template <class... Args> static inline cudaError_t hip_nvidia_gone(Args &&...) {
+    return cudaErrorNotSupported;
+}
+
+/* CUDA 12 took out texture references. */
+template <class T, int dim = cudaTextureType1D, cudaTextureReadMode mode = cudaReadModeElementType>
+struct texture {};
+struct textureReference;
+
+#define cudaBindTexture               hip_nvidia_gone
+#define cudaBindTexture2D             hip_nvidia_gone
+#define cudaBindTextureToArray        hip_nvidia_gone
+#define cudaUnbindTexture             hip_nvidia_gone
+#define cudaGetTextureAlignmentOffset hip_nvidia_gone
+
+#endif
 
 #if CUDART_VERSION >= 13000
 
@@ -56,20 +75,7 @@ static inline cudaMemLocation hip_nvidia_location(int device) {
 #define cudaStreamGetCaptureInfo_v2(s, status, id, g, d, n)                                        \
     cudaStreamGetCaptureInfo(s, status, id, g, d, NULL, n)
 
-/* Texture references and launches on several devices are gone. */
-template <class T, int dim = cudaTextureType1D, cudaTextureReadMode mode = cudaReadModeElementType>
-struct texture {};
-struct textureReference;
-
-template <class... Args> static inline cudaError_t hip_nvidia_gone(Args &&...) {
-    return cudaErrorNotSupported;
-}
-
-#define cudaBindTexture                        hip_nvidia_gone
-#define cudaBindTexture2D                      hip_nvidia_gone
-#define cudaBindTextureToArray                 hip_nvidia_gone
-#define cudaUnbindTexture                      hip_nvidia_gone
-#define cudaGetTextureAlignmentOffset          hip_nvidia_gone
+/* Launches on several devices are gone. */
 #define cudaLaunchCooperativeKernelMultiDevice hip_nvidia_gone
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "../gpu/gpu_finish.h"
 #include "hip_depthwise.h"
+#include "hip_matrix.h"
 
 /* Weights of CHANNELS channels from `first` on, of which `count` exist, and of the block's outputs;
  * zeros elsewhere. */
@@ -110,8 +111,33 @@ __device__ void hip_load_chunk(const hip_tile_args &args, const hip_block &block
     }
 }
 
-/* The whole of a block. Matrix holds its sums: add(shared) adds the product of what is in shared
- * memory, put(sums, i, channels_last) stages the i-th HIP_STAGED_OUTPUTS outputs. */
+/* Adds the product of what is in shared memory: by 16-bit instructions where T has them. An Inf
+ * times a part that is zero would be a NaN, so pixels that must not be split, or all of them if a
+ * weight must not be, are zeros there and added in f32. A zero adds nothing to a finite product, so
+ * that what is added for one pixel does not depend on the others. */
+template <class Matrix>
+__device__ void hip_add(Matrix &matrix, const typename Matrix::shared &s, bool extreme) {
+    bool wanted[Matrix::COLUMNS], any = true;
+#pragma unroll
+    for (int j = 0; j < Matrix::COLUMNS; j++)
+        wanted[j] = true;
+    if constexpr (Matrix::WEIGHT_PARTS > 0)
+        if (!extreme) {
+            any = false;
+#pragma unroll
+            for (int j = 0; j < Matrix::COLUMNS; j++) {
+                wanted[j] = hip_is_odd(s.mid, matrix.pixel + j * Matrix::SIDE);
+                any = any || wanted[j];
+            }
+            matrix.add_bf16(s, wanted);
+            any = __ballot(any) != 0;
+        }
+    if (any)
+        matrix.add_f32(s, wanted);
+}
+
+/* The whole of a block. Matrix holds its sums: put(sums, i, channels_last) stages the i-th
+ * HIP_STAGED_OUTPUTS outputs. */
 template <class T, class Matrix>
 __device__ void hip_tile_run(const hip_tile_args &args, hip_shared<Matrix::CHANNELS> &shared) {
     constexpr int CHANNELS = Matrix::CHANNELS;
@@ -124,7 +150,7 @@ __device__ void hip_tile_run(const hip_tile_args &args, hip_shared<Matrix::CHANN
         if (left <= 0)
             break;
         hip_load_chunk<T>(a, block, shared, first, left < CHANNELS ? left : CHANNELS, thread);
-        matrix.add(shared, gpu_reload(args).conv.weights.extreme[1] != 0);
+        hip_add(matrix, shared, gpu_reload(args).conv.weights.extreme[1] != 0);
     }
 #pragma unroll 1
     for (int i = 0; i < HIP_OUTPUTS / HIP_STAGED_OUTPUTS; i++) {

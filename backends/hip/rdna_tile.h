@@ -17,7 +17,7 @@
 template <class T> struct rdna_matrix {
     static constexpr int CHANNELS = 16, SIDE = 16;
     static constexpr int ROWS = HIP_OUTPUTS / SIDE, COLUMNS = HIP_PIXELS / 8 / SIDE;
-    static constexpr int WEIGHT_PARTS = hip_is_bf16<T>::value ? 1 : 2;
+    static constexpr int WEIGHT_PARTS = hip_weight_parts<T>::value;
     static constexpr int K = (int)(sizeof(hip_wmma_operand) / 2); /* of an operand, in a lane */
     typedef hip_shared<CHANNELS> shared;
 
@@ -43,17 +43,6 @@ template <class T> struct rdna_matrix {
                         sum[i][j][e] = fmaf(weight, mid[j], sum[i][j][e]);
                 }
         }
-    }
-
-    /* Whether a pixel has a number that is no sum of three bf16: too small, Inf or NaN. */
-    __device__ bool is_odd(const shared &s, int j) const {
-        bool odd = false;
-#pragma unroll
-        for (int k = 0; k < CHANNELS; k++) {
-            const float value = s.mid[k][pixel + j * SIDE];
-            odd = odd || (value != 0.0F && !(fabsf(value) >= 0x1p-100F && fabsf(value) < INFINITY));
-        }
-        return odd;
     }
 
     __device__ void add_bf16(const shared &s, const bool (&odd)[COLUMNS]) {
@@ -87,22 +76,6 @@ template <class T> struct rdna_matrix {
                     for (int j = 0; j < COLUMNS; j++)
                         sum[i][j] = hip_multiply(weight[w], mid[j][part], sum[i][j]);
         }
-    }
-
-    /* An Inf times a part that is zero would be a NaN. A zero adds nothing to a finite product, so
-     * that what is added for one pixel does not depend on the others. */
-    __device__ void add(const shared &s, bool extreme) {
-        const bool split = sizeof(typename T::raw) == 2 && !extreme;
-        bool wanted[COLUMNS], any = false;
-#pragma unroll
-        for (int j = 0; j < COLUMNS; j++) {
-            wanted[j] = !split || is_odd(s, j);
-            any = any || wanted[j];
-        }
-        if (split)
-            add_bf16(s, wanted);
-        if (__ballot(any) != 0)
-            add_f32(s, wanted);
     }
 
     __device__ void put(float *sums, int row, bool channels_last) const {
