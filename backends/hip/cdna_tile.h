@@ -43,6 +43,15 @@ template <class T> struct cdna_matrix {
         }
     }
 
+    /* Of the channels that a lane multiplies in 16 bits. */
+    __device__ hip_range range(const shared &s, int j) const {
+        hip_range range;
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            range.take(s.mid[4 * half + k][pixel + j * SIDE]);
+        return range;
+    }
+
     __device__ void add_bf16(const shared &s, const bool (&odd)[COLUMNS]) {
         hip_bf16x4 mid[COLUMNS][3];
 #pragma unroll

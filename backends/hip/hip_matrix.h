@@ -56,18 +56,20 @@ struct hip_split {
     }
 };
 
-/* Whether a pixel has a number that must not be split: Inf, NaN, or one so small that products of
- * its parts with weights that are not extreme might be subnormal. */
-template <int CHANNELS, int PIXELS>
-__device__ bool hip_is_odd(const float (&mid)[CHANNELS][PIXELS], int pixel) {
-    bool odd = false;
-#pragma unroll
-    for (int k = 0; k < CHANNELS; k++) {
-        const float value = mid[k][pixel];
-        odd = odd || (value != 0.0F && !(fabsf(value) >= 0x1p-60F && fabsf(value) < INFINITY));
+/* Whether all of some numbers may be split: no Inf or NaN, and none so small that products of its
+ * parts with weights that are not extreme might be subnormal. */
+struct hip_range {
+    uint32_t most = 0, least = ~(uint32_t)0; /* least: one less, so that zeros pass for large */
+
+    __device__ void take(float value) {
+        const uint32_t size = __float_as_uint(value) & 0x7fffffffU;
+        most = size > most ? size : most;
+        least = size - 1 < least ? size - 1 : least;
     }
-    return odd;
-}
+    __device__ bool splits() const {
+        return most < __float_as_uint(INFINITY) && least >= __float_as_uint(0x1p-60F) - 1;
+    }
+};
 
 /* Nothing is moved across it. */
 __device__ inline void hip_schedule_barrier() {
@@ -112,6 +114,38 @@ __device__ inline int hip_wmma_k(int lane, int i) {
 }
 __device__ inline int hip_wmma_row(int lane, int i) {
     return 8 * (lane / 16) + i;
+}
+
+#endif
+
+#if defined(HIP_CDNA) || defined(HIP_RDNA)
+
+/* Adds the product of what is in shared memory: by 16-bit instructions where T has them. An Inf
+ * times a part that is zero would be a NaN, so pixels that must not be split, or all of them if a
+ * weight must not be, are zeros there and added in f32. A zero adds nothing to a finite product, so
+ * that what is added for one pixel does not depend on the others.
+ *
+ * A pixel is that of two lanes, SIDE apart, each with some of its channels. */
+template <class Matrix>
+__device__ void hip_add(Matrix &matrix, const typename Matrix::shared &s, bool extreme) {
+    bool wanted[Matrix::COLUMNS];
+    uint64_t any = ~(uint64_t)0;
+#pragma unroll
+    for (int j = 0; j < Matrix::COLUMNS; j++)
+        wanted[j] = true;
+    if constexpr (Matrix::WEIGHT_PARTS > 0)
+        if (!extreme) {
+            any = 0;
+#pragma unroll
+            for (int j = 0; j < Matrix::COLUMNS; j++) {
+                const uint64_t odd = __ballot(!matrix.range(s, j).splits());
+                wanted[j] = ((odd | odd >> Matrix::SIDE) >> matrix.lane & 1) != 0;
+                any |= odd;
+            }
+            matrix.add_bf16(s, wanted);
+        }
+    if (any != 0)
+        matrix.add_f32(s, wanted);
 }
 
 #endif

@@ -111,31 +111,6 @@ __device__ void hip_load_chunk(const hip_tile_args &args, const hip_block &block
     }
 }
 
-/* Adds the product of what is in shared memory: by 16-bit instructions where T has them. An Inf
- * times a part that is zero would be a NaN, so pixels that must not be split, or all of them if a
- * weight must not be, are zeros there and added in f32. A zero adds nothing to a finite product, so
- * that what is added for one pixel does not depend on the others. */
-template <class Matrix>
-__device__ void hip_add(Matrix &matrix, const typename Matrix::shared &s, bool extreme) {
-    bool wanted[Matrix::COLUMNS], any = true;
-#pragma unroll
-    for (int j = 0; j < Matrix::COLUMNS; j++)
-        wanted[j] = true;
-    if constexpr (Matrix::WEIGHT_PARTS > 0)
-        if (!extreme) {
-            any = false;
-#pragma unroll
-            for (int j = 0; j < Matrix::COLUMNS; j++) {
-                wanted[j] = hip_is_odd(s.mid, matrix.pixel + j * Matrix::SIDE);
-                any = any || wanted[j];
-            }
-            matrix.add_bf16(s, wanted);
-            any = __ballot(any) != 0;
-        }
-    if (any)
-        matrix.add_f32(s, wanted);
-}
-
 /* The whole of a block. Matrix holds its sums: put(sums, i, channels_last) stages the i-th
  * HIP_STAGED_OUTPUTS outputs. */
 template <class T, class Matrix>
@@ -143,6 +118,7 @@ __device__ void hip_tile_run(const hip_tile_args &args, hip_shared<Matrix::CHANN
     constexpr int CHANNELS = Matrix::CHANNELS;
     const hip_block block(gpu_reload(args));
     const int thread = (int)threadIdx.x;
+    const bool extreme = gpu_reload(args).conv.weights.extreme[1] != 0;
     Matrix matrix;
     for (int first = 0;; first += CHANNELS) {
         const hip_tile_args &a = gpu_reload(args);
@@ -150,7 +126,7 @@ __device__ void hip_tile_run(const hip_tile_args &args, hip_shared<Matrix::CHANN
         if (left <= 0)
             break;
         hip_load_chunk<T>(a, block, shared, first, left < CHANNELS ? left : CHANNELS, thread);
-        hip_add(matrix, shared, gpu_reload(args).conv.weights.extreme[1] != 0);
+        hip_add(matrix, shared, extreme);
     }
 #pragma unroll 1
     for (int i = 0; i < HIP_OUTPUTS / HIP_STAGED_OUTPUTS; i++) {

@@ -45,6 +45,15 @@ template <class T> struct rdna_matrix {
         }
     }
 
+    /* Of the channels that a lane multiplies in 16 bits. */
+    __device__ hip_range range(const shared &s, int j) const {
+        hip_range range;
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            range.take(s.mid[hip_wmma_k(wave_lane, k)][pixel + j * SIDE]);
+        return range;
+    }
+
     __device__ void add_bf16(const shared &s, const bool (&odd)[COLUMNS]) {
         hip_wmma_operand mid[COLUMNS][3];
 #pragma unroll
