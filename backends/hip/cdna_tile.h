@@ -2,9 +2,9 @@
  * Fused convolution on CDNA 2 and 3: the pointwise stage by MFMA.
  *
  * Each of a block's four waves multiplies all 128 outputs by 32 pixels of its own, 32 x 32 at a
- * time. Where 16-bit instructions keep subnormal numbers, on CDNA 3, they serve 16-bit types: mid
- * is the exact sum of three bf16, an f16 weight of two, and a bf16 weight is one. That takes 6/8
- * and 3/8 of the time of f32 instructions, which serve all else.
+ * time. For 16-bit types mid is the exact sum of three bf16, an f16 weight of two, and a bf16
+ * weight is one. On CDNA 3 that takes 6/8 and 3/8 of the time of f32 instructions. On CDNA 2 bf16
+ * takes 3/4 and f16 would take 6/4: it is multiplied in f32 there, as f32 is on both.
  */
 #ifndef DSCONV_CDNA_TILE_H
 #define DSCONV_CDNA_TILE_H
@@ -18,11 +18,17 @@ template <class T> struct cdna_matrix {
     static constexpr int CHANNELS = 8, SIDE = 32;
     static constexpr int ROWS = HIP_OUTPUTS / SIDE, COLUMNS = HIP_PIXELS / 4 / SIDE;
     static constexpr int WEIGHT_PARTS = hip_weight_parts<T>::value;
+#ifdef __gfx90a__
+    static constexpr bool FLUSHES = true; /* 16-bit instructions take subnormal sums for zeros */
+#else
+    static constexpr bool FLUSHES = false;
+#endif
     typedef hip_shared<CHANNELS> shared;
 
     hip_f32x16 sum[ROWS][COLUMNS] = {};
     int half = (int)threadIdx.x % 64 / SIDE, lane = (int)threadIdx.x % SIDE;
     int pixel = (int)threadIdx.x / 64 * (COLUMNS * SIDE) + lane;
+    bool small[COLUMNS] = {}; /* whether a pixel's sums may be subnormal */
 
     /* Of pixels whose lane says so. */
     __device__ void add_f32(const shared &s, const bool (&wanted)[COLUMNS]) {
@@ -63,10 +69,15 @@ template <class T> struct cdna_matrix {
 #pragma unroll
                 for (int part = 0; part < 3; part++)
                     mid[j][part][k] = split.part[part];
+                small[j] = small[j] || odd[j];
             }
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
             hip_bf16x4 weight[WEIGHT_PARTS];
+            hip_f32x16 before[COLUMNS];
+#pragma unroll
+            for (int j = 0; j < COLUMNS; j++)
+                before[j] = sum[i][j];
 #pragma unroll
             for (int k = 0; k < 4; k++) {
                 const hip_split split(s.weights[4 * half + k][i * SIDE + lane]);
@@ -81,6 +92,10 @@ template <class T> struct cdna_matrix {
 #pragma unroll
                     for (int j = 0; j < COLUMNS; j++)
                         sum[i][j] = hip_multiply(weight[w], mid[j][part], sum[i][j]);
+#pragma unroll
+            for (int j = 0; j < COLUMNS; j++)
+                if (FLUSHES && small[j])
+                    hip_restore(sum[i][j], before[j]);
         }
     }
 

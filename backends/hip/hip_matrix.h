@@ -15,6 +15,8 @@
 #ifndef DSCONV_HIP_MATRIX_H
 #define DSCONV_HIP_MATRIX_H
 
+#include <float.h>
+
 #include "../gpu/gpu_value.h"
 
 #if defined(__gfx90a__) || defined(__gfx942__)
@@ -34,11 +36,11 @@ typedef short hip_bf16x8 __attribute__((vector_size(16)));
 typedef short hip_bf16x16 __attribute__((vector_size(32)));
 #endif
 
-/* How many bf16 a weight is the sum of; 0 where it is not to be split. */
+/* How many bf16 a weight is the sum of; 0 where f32 instructions would take less time. */
 template <class T> struct hip_weight_parts { static constexpr int value = 0; };
+template <> struct hip_weight_parts<gpu_bf16> { static constexpr int value = 1; };
 #ifndef __gfx90a__
 template <> struct hip_weight_parts<gpu_f16> { static constexpr int value = 2; };
-template <> struct hip_weight_parts<gpu_bf16> { static constexpr int value = 1; };
 #endif
 
 /* A float, neither Inf nor NaN nor very small, as the exact sum of three bf16: cut off rather than
@@ -85,6 +87,15 @@ __device__ inline hip_f32x16 hip_multiply(float a, float b, hip_f32x16 c) {
 }
 __device__ inline hip_f32x16 hip_multiply(hip_bf16x4 a, hip_bf16x4 b, hip_f32x16 c) {
     return __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(a, b, c, 0, 0, 0);
+}
+
+/* Puts subnormal sums back to which nothing was added, and which were taken for zeros. Where
+ * something was, it is so much larger that they do not matter. */
+__device__ inline void hip_restore(hip_f32x16 &sum, const hip_f32x16 &before) {
+#pragma unroll
+    for (int i = 0; i < 16; i++)
+        if (sum[i] == 0.0F && fabsf(before[i]) < FLT_MIN)
+            sum[i] = before[i];
 }
 
 #endif
