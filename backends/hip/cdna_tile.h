@@ -73,7 +73,7 @@ template <class T> struct cdna_matrix {
             }
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
-            hip_bf16x4 weight[WEIGHT_PARTS];
+            hip_bf16x4 weight[WEIGHT_PARTS] = {};
             hip_f32x16 before[COLUMNS];
 #pragma unroll
             for (int j = 0; j < COLUMNS; j++)

@@ -2,18 +2,22 @@
 """Checks what the compiler made of the HIP kernels: resources.py COMPILER OBJECT ...
 
 No kernel of any architecture may use scratch, spill a register, or take more than 64 KiB of LDS or
-more registers than its block's waves leave. Each architecture must have its tuned kernels, with its
-matrix instruction and with 16-byte loads.
+more registers than its block's waves leave. Each architecture must have its tuned kernels, each
+with its instruction for the product and with 16-byte loads.
 """
 import re
 import subprocess
 import sys
 import tempfile
 
-# Kernels that each architecture must have, by the beginning of their names, and the instruction that
-# at least one of them must have. A SIMD has that many vector registers for each lane.
-TUNED = {"gfx90a": ("cdna_", "v_mfma_f32", 512), "gfx942": ("cdna_", "v_mfma_f32", 512),
-         "gfx1100": ("rdna_", "v_wmma_f32", 1536), "gfx1201": ("rdna_", "v_wmma_f32", 1536)}
+# Vector registers that a SIMD has for each lane, and the instruction that the tuned kernel of each
+# type must have.
+FMA, F32_MFMA = "v_(dual_)?fma", "v_mfma_f32_32x32x2"
+BF16_MFMA, BF16_WMMA = "v_mfma_f32_32x32x8_?bf16", "v_wmma_f32_16x16x16_bf16"
+TUNED = {"gfx90a": (512, "cdna", {"f32": F32_MFMA, "f16": F32_MFMA, "bf16": BF16_MFMA}),
+         "gfx942": (512, "cdna", {"f32": F32_MFMA, "f16": BF16_MFMA, "bf16": BF16_MFMA}),
+         "gfx1100": (1536, "rdna", {"f32": FMA, "f16": BF16_WMMA, "bf16": BF16_WMMA}),
+         "gfx1201": (1536, "rdna", {"f32": FMA, "f16": BF16_WMMA, "bf16": BF16_WMMA})}
 SIMDS = 4  # that a block's waves are spread over
 WIDE_LOAD = re.compile(r"(global|buffer|flat)_load_(dwordx4|b128)")
 FIELDS = ("sgpr_spill_count", "vgpr_spill_count", "private_segment_fixed_size",
@@ -52,8 +56,15 @@ def kernels(compiler, file):
         yield symbol, figures
 
 
+def machine_code(compiler, file):
+    """Name and instructions of each function."""
+    text = output(tool(compiler, "llvm-objdump"), "-d", "--no-show-raw-insn", file)
+    return dict(re.findall(r"^[0-9a-f]+ <(\S+)>:\n(.*?)(?=^[0-9a-f]+ <|\Z)", text, re.M | re.S))
+
+
 def faults(arch, k):
-    registers = TUNED[arch][2]
+    """What is wrong with the figures of a kernel."""
+    registers = TUNED[arch][0]
     waves = k["max_flat_workgroup_size"] / k["wavefront_size"] / SIMDS
     if k["private_segment_fixed_size"]:
         yield f"{k['private_segment_fixed_size']} bytes of scratch"
@@ -67,24 +78,30 @@ def faults(arch, k):
         yield f"{k['vgpr_count']} vector registers for {waves:g} waves a SIMD"
 
 
+def missing(arch, code):
+    """What the tuned kernels lack."""
+    _, family, products = TUNED[arch]
+    for dtype, product in products.items():
+        kernel = f"{family}_tile_kernelI{len(dtype) + 4}gpu_{dtype}E"
+        text = "".join(body for name, body in code.items() if kernel in name)
+        if not text:
+            yield f"no kernel {kernel}"
+        elif not re.search(product, text) or not WIDE_LOAD.search(text):
+            yield f"no {product} or no 16-byte load in {kernel}"
+
+
 def main():
     compiler, objects = sys.argv[1], sys.argv[2:]
-    bad, instructions = [], {}
+    bad, code = [], {arch: {} for arch in TUNED}
     for obj in objects:
         with tempfile.TemporaryDirectory() as folder:
             for arch, file in code_objects(compiler, obj, folder):
-                found = list(kernels(compiler, file))
-                for name, k in found:
+                code[arch].update(machine_code(compiler, file))
+                for name, k in kernels(compiler, file):
                     print(arch, name, *(f"{f} {k[f]}" for f in FIELDS))
                     bad += [f"{arch} {name}: {fault}" for fault in faults(arch, k)]
-                if any(TUNED[arch][0] in name for name, _ in found):
-                    instructions[arch] = output(tool(compiler, "llvm-objdump"), "-d", file)
-    for arch, (prefix, matrix, _) in TUNED.items():
-        text = instructions.get(arch)
-        if text is None:
-            bad.append(f"{arch}: no kernel {prefix}*")
-        elif matrix not in text or not WIDE_LOAD.search(text):
-            bad.append(f"{arch}: no {matrix}* or no 16-byte load in {prefix}*")
+    for arch in TUNED:
+        bad += [f"{arch}: {lack}" for lack in missing(arch, code[arch])]
     for line in bad:
         print("FAILED:", line)
     return int(bool(bad))
