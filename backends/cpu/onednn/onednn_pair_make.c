@@ -13,7 +13,7 @@ int onednn_skips_border(const char *kernel) {
 }
 
 int onednn_is_steady(const char *kernel) {
-    static const char *const steady[] = {"jit_dw", "brgdmm_dw", "jit_1x1", "brgconv_1x1", "ref"};
+    static const char *const steady[] = {"jit_dw", "brdgmm_dw", "jit_1x1", "brgconv_1x1", "ref"};
     for (size_t i = 0; i < sizeof(steady) / sizeof(steady[0]); i++)
         if (strncmp(kernel, steady[i], strlen(steady[i])) == 0)
             return 1;
