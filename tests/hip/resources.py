@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks what the compiler made of the HIP kernels: resources.py COMPILER OBJECT ...
+"""Checks what the compiler made of the HIP kernels: resources.py COMPILER ARCHITECTURES OBJECT ...
 
 No kernel of any architecture may use scratch, spill a register, or take more than 64 KiB of LDS or
 more registers than its block's waves leave. Each architecture must have its tuned kernels, each
@@ -91,8 +91,8 @@ def missing(arch, code):
 
 
 def main():
-    compiler, objects = sys.argv[1], sys.argv[2:]
-    bad, code = [], {arch: {} for arch in TUNED}
+    compiler, arches, objects = sys.argv[1], sys.argv[2].split(","), sys.argv[3:]
+    bad, code = [], {arch: {} for arch in arches}
     for obj in objects:
         with tempfile.TemporaryDirectory() as folder:
             for arch, file in code_objects(compiler, obj, folder):
@@ -100,7 +100,7 @@ def main():
                 for name, k in kernels(compiler, file):
                     print(arch, name, *(f"{f} {k[f]}" for f in FIELDS))
                     bad += [f"{arch} {name}: {fault}" for fault in faults(arch, k)]
-    for arch in TUNED:
+    for arch in arches:
         bad += [f"{arch}: {lack}" for lack in missing(arch, code[arch])]
     for line in bad:
         print("FAILED:", line)
