@@ -3,17 +3,19 @@
  * through the NHWC kernels there, and its result is turned back into planes. The sums are those of
  * the other fused kernels, bit for bit.
  */
+#include <math.h>
+
 #include "cpu_fused_nhwc.h"
 #include "cpu_kernels.h"
 #include "kernels/planes.h"
 
 /* Bytes of an image and its result, as floats, up to which they stay in the cache. */
-static const int64_t most_bytes = INT64_C(3) << 20;
-static const int64_t most_pixels = 784;
+static const int64_t most_bytes = INT64_C(12) << 20;
 
-/* Rows of this many outputs fill the vectors of the NCHW kernels; turning such planes pays when
- * each value that is turned enters this many multiplications. */
-static const int64_t wide_row = 14, enough_products = 50;
+/* Planes of more pixels fill the vectors of the NCHW kernels. Turning them pays with so many
+ * channels that few of their pixels are in the cache at a time, if each value that is turned enters
+ * this many multiplications. */
+static const int64_t small_plane = 784, many_channels = 128, enough_products = 50;
 
 enum { LINE = 16 }; /* floats per cache line, a multiple of all vector lengths */
 
@@ -52,13 +54,13 @@ static const char *refuse(const cpu_context *context, const dsconv_shape *shape)
     const dsconv_problem *p = &shape->problem;
     if (p->layout != DSCONV_NCHW)
         return "layout nhwc";
-    if (p->h > most_pixels || p->w > most_pixels || p->h * p->w > most_pixels ||
-        shape->p * shape->q > most_pixels ||
-        (double)p->h * (double)p->w * (double)p->c + (double)(shape->p * shape->q) * (double)p->k >
-            (double)most_bytes / sizeof(float))
+    const double x_plane = (double)p->h * (double)p->w;
+    const double y_plane = (double)shape->p * (double)shape->q;
+    if (x_plane * (double)p->c + y_plane * (double)p->k > (double)most_bytes / sizeof(float))
         return "planes too large to turn in the cache";
-    if (shape->q >= wide_row &&
-        shape->p * shape->q * (p->r * p->s + p->k) < enough_products * p->h * p->w)
+    if (fmax(x_plane, y_plane) > (double)small_plane &&
+        (p->c < many_channels || p->k > p->c ||
+         y_plane * (double)(p->r * p->s + p->k) < (double)enough_products * x_plane))
         return "planes with too little work to turn them";
     if (!dense_planes(p->x_strides, p->w) || !dense_planes(p->y_strides, shape->q) ||
         (p->residual && !dense_planes(p->residual_strides, shape->q)))
