@@ -12,6 +12,11 @@ void *gpu_driver_entry(const char *name, unsigned version);
 /* Variants of the Hopper kernels by arithmetic: the storage types, then f32 with TF32 products. */
 enum { CUDA_F32_TF32 = 3, CUDA_VARIANTS };
 
+/* Activations that are bounds; -INFINITY and INFINITY where there is none. */
+bool cuda_is_bound(dsconv_activation act);
+float cuda_lower_bound(dsconv_activation act);
+float cuda_upper_bound(dsconv_activation act);
+
 /* The kernel of sm90_rows.h for a plan; NULL where it does not apply. */
 typedef struct cuda_rows {
     const struct cuda_rows_variant *variant;
@@ -33,8 +38,7 @@ bool cuda_rows_launch(const cuda_rows *rows, const gpu_conv *conv, gpuStream_t s
 typedef struct cuda_small {
     const struct cuda_small_variant *variant; /* NULL: not taken */
     const void *kernel;
-    int64_t blocks;
-    int pixels, outputs, chunk, shared_size;
+    int pixels, outputs, output_blocks, cluster, chunk, shared_size;
 } cuda_small;
 
 bool cuda_small_applicable(const dsconv_shape *shape);

@@ -39,7 +39,7 @@ static bool addressable(const int64_t strides[4], int64_t vector) {
     return strides[3] == 1;
 }
 
-static bool is_bound(dsconv_activation act) {
+bool cuda_is_bound(dsconv_activation act) {
     return act.kind <= DSCONV_ACT_RELU6;
 }
 
@@ -61,8 +61,8 @@ bool cuda_rows_applicable(const dsconv_shape *shape) {
             return false;
     return pb->layout == DSCONV_NCHW && pb->r == 3 && pb->s == 3 && pb->stride_h == 1 &&
            pb->stride_w == 1 && pb->dil_h == 1 && pb->dil_w == 1 && pb->pad_left == 1 &&
-           pb->c <= SM90_CHANNELS && pb->multiplier == 1 && is_bound(pb->act_mid) &&
-           is_bound(pb->act_out) && pb->residual == DSCONV_RESIDUAL_NONE && !pb->output_mid &&
+           pb->c <= SM90_CHANNELS && pb->multiplier == 1 && cuda_is_bound(pb->act_mid) &&
+           cuda_is_bound(pb->act_out) && pb->residual == DSCONV_RESIDUAL_NONE && !pb->output_mid &&
            addressable(pb->x_strides, vector) && addressable(pb->y_strides, vector);
 }
 
@@ -123,11 +123,11 @@ static bool describe(const cuda_rows *rows, CUtensorMap *map, const void *base,
                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
-static float lower_bound(dsconv_activation act) {
+float cuda_lower_bound(dsconv_activation act) {
     return act.kind == DSCONV_ACT_NONE ? -INFINITY : 0.0F;
 }
 
-static float upper_bound(dsconv_activation act) {
+float cuda_upper_bound(dsconv_activation act) {
     return act.kind == DSCONV_ACT_RELU6 ? 6.0F : INFINITY;
 }
 
@@ -153,10 +153,10 @@ bool cuda_rows_launch(const cuda_rows *rows, const gpu_conv *conv, gpuStream_t s
     a.bands = rows->bands;
     a.band_rows = rows->band_rows;
     a.output_tiles = (int)gpu_ceil_div(conv->k, SM90_OUTPUTS);
-    a.mid_low = lower_bound(conv->act_mid);
-    a.mid_high = upper_bound(conv->act_mid);
-    a.out_low = lower_bound(conv->act_out);
-    a.out_high = upper_bound(conv->act_out);
+    a.mid_low = cuda_lower_bound(conv->act_mid);
+    a.mid_high = cuda_upper_bound(conv->act_mid);
+    a.out_low = cuda_lower_bound(conv->act_out);
+    a.out_high = cuda_upper_bound(conv->act_out);
     void *list[] = {&a};
     *error = cudaLaunchKernel((const void *)rows->variant->kernel, dim3((unsigned)rows->blocks),
                               dim3((unsigned)rows->variant->threads), list,

@@ -1,36 +1,18 @@
 /* Launching the kernel of small.h, and its own order of weights. */
 #include "cuda_internal.h"
-#include "small.h"
+#include "small_variant.h"
 
-typedef void (*small_kernel_function)(small_args);
+enum { SMALL_MOST_CLUSTER = 8 };
 
-enum { SMALL_WINDOWS = 3, SMALL_SIZES = 3 };
+static const cuda_small_variant *const variants[CUDA_VARIANTS] = {
+    &cuda_small_f32_strict, &cuda_small_f16_strict, &cuda_small_bf16_strict, &cuda_small_f32_tf32};
 
-/* By window (any, 3 x 3, 5 x 5) and pixels (8, 16, 32). */
-struct cuda_small_variant {
-    const char *name;
-    small_kernel_function kernels[SMALL_WINDOWS][SMALL_SIZES];
-    bool split_mid, round;
-};
-
-static const cuda_small_variant variants[CUDA_VARIANTS] = {
-#define KERNELS(name, window)                                                                      \
-    {                                                                                              \
-        small_kernel<sm90_##name, window, 1>, small_kernel<sm90_##name, window, 2>,                \
-            small_kernel<sm90_##name, window, 4>                                                   \
-    }
-#define VARIANT(name)                                                                              \
-    {                                                                                              \
-        "small_" #name, {KERNELS(name, 0), KERNELS(name, 3), KERNELS(name, 5)},                    \
-            sm90_##name::SPLIT_MID, !sm90_##name::SPLIT_WEIGHTS                                    \
-    }
-    VARIANT(f32_strict),
-    VARIANT(f16_strict),
-    VARIANT(bf16_strict),
-    VARIANT(f32_tf32),
-#undef VARIANT
-#undef KERNELS
-};
+static int window_of(const gpu_conv *conv) {
+    const bool square = conv->r == conv->s && conv->dil_w == 1;
+    if (square && (conv->s == 3 || conv->s == 5) && (conv->stride_w == 1 || conv->stride_w == 2))
+        return (conv->s == 3 ? SMALL_3_STRIDE_1 : SMALL_5_STRIDE_1) + (conv->stride_w == 2);
+    return conv->dil_w == 1 && conv->stride_w == 1 ? SMALL_SLIDING : SMALL_ANY;
+}
 
 static int64_t padded_channels(const gpu_conv *conv) {
     return gpu_ceil_div(conv->mid_channels, 64) * 64;
@@ -61,41 +43,58 @@ static int chunk_of(int64_t channels, int pixels, bool split) {
     return (int)(channels < most ? channels : most);
 }
 
-/* Estimates a launch in cycles, up to a constant: what a block does one after the other, times how
- * often the multiprocessors have to. Measured on an H200. */
-static double cost(const gpu_context *context, const gpu_conv *conv, int pixels, int outputs) {
+/* Blocks side by side along the outputs, in equal clusters. */
+static int output_blocks_of(const gpu_conv *conv, int outputs, int *cluster) {
+    const int blocks = (int)gpu_ceil_div(conv->k, outputs);
+    const int clusters = (int)gpu_ceil_div(blocks, SMALL_MOST_CLUSTER);
+    *cluster = (int)gpu_ceil_div(blocks, clusters);
+    return clusters * *cluster;
+}
+
+/* Runs of pixels in all. */
+static int64_t runs_of(const gpu_conv *conv) {
+    return conv->pixels / conv->q * gpu_ceil_div(conv->q, SMALL_RUN);
+}
+
+/* Estimates a launch in microseconds, up to a constant: what a block does, times how often the
+ * multiprocessors have to, of which each has two blocks at 1.4 times the pace of one. Fitted to 400
+ * launches on an H200. */
+static double cost(const gpu_context *context, const gpu_conv *conv, int pixels, int outputs,
+                   bool split) {
     const double taps = (double)conv->r * conv->s, channels = (double)padded_channels(conv);
-    const double blocks =
-        (double)gpu_ceil_div(conv->pixels, pixels) * (double)gpu_ceil_div(conv->k, outputs);
-    const double depthwise = pixels * channels * taps * (conv->channels_last ? 0.045 : 0.07);
-    const double multiply = channels * (outputs * 0.06 + pixels * outputs / 300.0);
-    const double rounds = blocks / context->compute_units;
-    return (depthwise + multiply + 1500) * (rounds < 1 ? 1 : rounds);
+    int cluster;
+    const double blocks = (double)gpu_ceil_div(runs_of(conv), pixels / SMALL_RUN) *
+                          output_blocks_of(conv, outputs, &cluster);
+    const double chunks =
+        (double)gpu_ceil_div(padded_channels(conv), chunk_of(padded_channels(conv), pixels, split));
+    const double depthwise = pixels * channels * taps / cluster * 45e-6;
+    const double pointwise = channels * (pixels * 670e-6 + outputs * 64e-6);
+    const double rounds = blocks / (1.4 * context->compute_units);
+    return (chunks * (cluster > 1 ? 3.6 : 1.8) + depthwise + pointwise) * (rounds < 1 ? 1 : rounds);
 }
 
 gpuError_t cuda_small_prepare(const gpu_context *context, gpu_plan *plan, int variant,
                               cuda_small *small) {
     const gpu_conv *conv = &plan->conv;
-    const cuda_small_variant *v = &variants[variant];
-    const int window = conv->r != conv->s ? 0 : conv->r == 3 ? 1 : conv->r == 5 ? 2 : 0;
+    const cuda_small_variant *v = variants[variant];
     double best = 0;
-    for (int size = 0; size < SMALL_SIZES; size++)
-        for (int outputs = 16; outputs <= 128; outputs += 16) {
-            const double estimate = cost(context, conv, 8 << size, outputs);
+    for (int size = 0; size < SMALL_SIZES; size++) {
+        const int step = size == SMALL_64 ? 32 : 16; /* outputs of a warp */
+        for (int outputs = step; outputs <= 128; outputs += step) {
+            const double estimate = cost(context, conv, 8 << size, outputs, v->split_mid);
             if (small->variant && estimate >= best)
                 continue;
             best = estimate;
             small->variant = v;
             small->pixels = 8 << size;
             small->outputs = outputs;
-            small->kernel = (const void *)v->kernels[window][size];
+            small->kernel = (const void *)v->kernels[window_of(conv)][size];
         }
+    }
     small->chunk = chunk_of(padded_channels(conv), small->pixels, v->split_mid);
-    const int pitch = v->split_mid ? small_tile<sm90_f32_strict>::pitch_of(small->chunk)
-                                   : small_tile<sm90_f32_tf32>::pitch_of(small->chunk);
-    small->shared_size = small->pixels * pitch * 4;
-    small->blocks =
-        gpu_ceil_div(conv->pixels, small->pixels) * gpu_ceil_div(conv->k, small->outputs);
+    small->shared_size = small->chunk / SMALL_EIGHT *
+                         (small->pixels * 4 * (v->split_mid ? 4 : 2) + 4) * (int)sizeof(float);
+    small->output_blocks = output_blocks_of(conv, small->outputs, &small->cluster);
     const size_t element = plan->dtype == DSCONV_F32 ? 4 : 2;
     const size_t channels = (size_t)padded_channels(conv);
     plan->packed_size = channels * ((size_t)conv->r * conv->s + 1) * 4 +
@@ -114,6 +113,17 @@ static small_args arguments(const gpu_plan *plan, const cuda_small *small, const
     args.channels = (int)padded_channels(conv);
     args.chunk = small->chunk;
     args.outputs = small->outputs;
+    args.output_blocks = small->output_blocks;
+    args.cluster = small->cluster;
+    args.mid_bound = cuda_is_bound(conv->act_mid);
+    args.mid_low = cuda_lower_bound(conv->act_mid);
+    args.mid_high = cuda_upper_bound(conv->act_mid);
+    args.out_bound = cuda_is_bound(conv->act_out) && conv->residual_kind == DSCONV_RESIDUAL_NONE;
+    args.out_low = cuda_lower_bound(conv->act_out);
+    args.out_high = cuda_upper_bound(conv->act_out);
+    args.runs = (int)runs_of(conv);
+    args.row_runs = small_divisor::of((int)gpu_ceil_div(conv->q, SMALL_RUN));
+    args.rows = small_divisor::of((int)conv->p);
     args.taps = (const float *)plan->packed;
     args.weights =
         (const uint4 *)(args.taps + (int64_t)args.channels * ((int64_t)conv->r * conv->s + 1));
@@ -131,7 +141,8 @@ static __global__ void pack_taps_kernel(small_args s) {
     float v = 0.0F;
     if (channel < a.mid_channels)
         v = tap < 0 ? a.weights.bias_dw[channel] : a.weights.dw[channel * taps + tap];
-    ((float *)s.taps)[i] = v;
+    const int64_t place = channel / SMALL_EIGHT * SMALL_EIGHT + channel % 4 * 2 + channel / 4 % 2;
+    ((float *)s.taps)[i - channel + place] = v;
 }
 
 /* A thread an element of the pointwise weights. */
@@ -146,9 +157,13 @@ template <class T, bool ROUND> __global__ void pack_weights_kernel(small_args s)
         v = a.weights.pw[channel * a.k + output];
     const int lane = (int)(output % 16 / 2 * 4 + channel % 4);
     const int e = (int)(output % 2 + channel / 4 % 2 * 2);
-    const int64_t place =
-        output / 16 * 16 * s.channels + small_fragments<T>::place(channel / SMALL_EIGHT, lane, e);
+    const int64_t place = output / 16 * 16 * s.channels +
+                          small_fragments<T, 8>::place(channel / SMALL_EIGHT, lane, e);
     gpu_store<T>((void *)s.weights, place, ROUND ? round_tf32(v) : v);
+}
+
+static int variant_of(const gpu_plan *plan) {
+    return plan->uses_tf32 ? CUDA_F32_TF32 : (int)plan->dtype;
 }
 
 gpuError_t cuda_small_pack(const gpu_plan *plan, const cuda_small *small) {
@@ -161,24 +176,40 @@ gpuError_t cuda_small_pack(const gpu_plan *plan, const cuda_small *small) {
     gpuError_t error =
         gpu_launch(pack_taps_kernel, gpu_ceil_div(taps, SMALL_THREADS), SMALL_THREADS, 0, args);
     if (error == cudaSuccess)
-        error = gpu_launch(kernels[small->variant - variants], gpu_ceil_div(weights, SMALL_THREADS),
+        error = gpu_launch(kernels[variant_of(plan)], gpu_ceil_div(weights, SMALL_THREADS),
                            SMALL_THREADS, 0, args);
     return error;
 }
 
-/* Whether eight neighbouring channels of every pixel of x are whole 16-byte words. */
-static bool eights(const gpu_plan *plan, const gpu_conv *conv) {
-    const int64_t word = plan->dtype == DSCONV_F32 ? 4 : 8;
-    return conv->xs.c == 1 && conv->multiplier == 1 && conv->mid_channels % SMALL_EIGHT == 0 &&
-           conv->xs.n % word == 0 && conv->xs.h % word == 0 && conv->xs.w % word == 0 &&
-           (uintptr_t)conv->x % 16 == 0;
+/* Whether an address and strides are multiples of `count` elements. */
+static bool aligned(const gpu_plan *plan, const void *at, int count, int64_t n, int64_t h,
+                    int64_t w) {
+    const int64_t size = plan->dtype == DSCONV_F32 ? 4 : 2;
+    return n % count == 0 && h % count == 0 && w % count == 0 &&
+           (uintptr_t)at % (size_t)(count * size < 16 ? count * size : 16) == 0;
 }
 
 gpuError_t cuda_small_launch(const gpu_plan *plan, const cuda_small *small, const gpu_conv *conv,
                              gpuStream_t stream) {
     small_args args = arguments(plan, small, conv);
-    args.eights = eights(plan, conv);
+    const gpu_strides *xs = &conv->xs, *ys = &conv->ys;
+    args.words = xs->c == 1 && conv->multiplier == 1 && conv->mid_channels % SMALL_EIGHT == 0 &&
+                 aligned(plan, conv->x, plan->dtype == DSCONV_F32 ? 4 : 8, xs->n, xs->h, xs->w);
+    args.groups = xs->w == 1 && conv->w % 4 == 0 && conv->pad_left == (conv->s - 1) / 2 &&
+                  aligned(plan, conv->x, 4, xs->n, xs->h, xs->c);
+    args.pairs = ys->c == 1 && aligned(plan, conv->y, 2, ys->n, ys->h, ys->w);
+    const int64_t blocks =
+        gpu_ceil_div(args.runs, small->pixels / SMALL_RUN) * small->output_blocks;
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {(unsigned)small->cluster, 1, 1};
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3((unsigned)blocks);
+    config.blockDim = dim3(SMALL_THREADS);
+    config.dynamicSmemBytes = (size_t)small->shared_size;
+    config.stream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = small->cluster > 1;
     void *list[] = {&args};
-    return cudaLaunchKernel(small->kernel, dim3((unsigned)small->blocks), dim3(SMALL_THREADS), list,
-                            (size_t)small->shared_size, stream);
+    return cudaLaunchKernelExC(&config, small->kernel, list);
 }

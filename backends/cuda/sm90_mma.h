@@ -57,6 +57,18 @@ __device__ __forceinline__ bool sm90_splits(float v) {
     return bits == 0 || bits - 0x21800000 <= 0x7e800000 - 0x21800000; /* 2^-60 ... 2^126 */
 }
 
+/* Whether all of them may. */
+template <int COUNT> __device__ __forceinline__ bool sm90_all_split(const float (&v)[COUNT]) {
+    float most = 0.0F;
+    uint32_t least = ~0U;
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        most = fmaxf(most, fabsf(v[i]));
+        least = min(least, __float_as_uint(v[i]) * 2 - 1); /* grows with |v|, but for zeros */
+    }
+    return least >= 2 * 0x21800000U - 1 && most <= 0x1p126F;
+}
+
 /* v in two parts; one that must not be split stays whole in the first and sets `odd`. */
 __device__ __forceinline__ void sm90_split(float v, float &high, float &low, bool &odd) {
     const bool splits = sm90_splits(v);

@@ -43,7 +43,38 @@ template <int COUNT> __device__ __forceinline__ void threads_sync(int id) {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(COUNT) : "memory");
 }
 
-/* ---- registers of a warpgroup ---- */
+/* All threads of a cluster's blocks: what they wrote before arriving, to each other's shared memory
+ * too, is seen after waiting. */
+__device__ __forceinline__ void cluster_arrive() {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void cluster_wait() {
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ int cluster_rank() {
+    int rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+/* The address in the cluster of what lies at `address` in the shared memory of a block. */
+__device__ __forceinline__ uint32_t cluster_address(uint32_t address, int rank) {
+    uint32_t r;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(address), "r"(rank));
+    return r;
+}
+
+/* Copies shared memory of this block to a block of the cluster, whose barrier expects the bytes;
+ * what threads wrote must be behind fence_async(). Addresses in the cluster but for `from`. */
+__device__ __forceinline__ void cluster_copy(uint32_t to, uint32_t from, int bytes,
+                                             uint32_t barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];" ::"r"(to),
+                 "r"(from), "r"(bytes), "r"(barrier)
+                 : "memory");
+}
 
 template <int N> __device__ __forceinline__ void registers_keep() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
@@ -99,6 +130,12 @@ __device__ __forceinline__ void fence_async() {
 }
 
 /* ---- wgmma: 64 x 64 sums += A (registers) * B (shared memory), 8 deep, TF32 ---- */
+
+/* v between bounds; a NaN stays one. */
+__device__ __forceinline__ float clamp_f32(float v, float low, float high) {
+    asm("max.NaN.f32 %0, %0, %1;\nmin.NaN.f32 %0, %0, %2;" : "+f"(v) : "f"(low), "f"(high));
+    return v;
+}
 
 __device__ __forceinline__ float round_tf32(float v) {
     uint32_t r;

@@ -1,92 +1,233 @@
 /*
- * Fused convolution on Hopper where no strip of sm90_rows.h suits; made for one image and small
- * images, where latency is what counts.
+ * Fused convolution on Hopper where no strip of sm90_rows.h suits: any image, one or many.
  *
- * A block has 8 to 32 output pixels (of the row of all n * p * q) x up to 128 outputs. All its
- * threads write mid into shared memory, all channels or a chunk; then each warp multiplies 16
+ * A block has 8 to 64 output pixels, in runs of four of a row, x up to 128 outputs. All its threads
+ * write mid into shared memory, all channels or a chunk; then each warp multiplies 16 or 32
  * outputs, with weights that come from memory straight into registers, the first before mid is
- * begun. Every problem, any strides; offsets fit 32 bits.
+ * begun. Blocks that have the same pixels are a cluster: each computes a part of mid for all of
+ * them. Every problem, any strides; offsets fit 32 bits.
  */
 #ifndef DSCONV_CUDA_SMALL_H
 #define DSCONV_CUDA_SMALL_H
 
 #include "../gpu/gpu_finish.h"
+#include "small_depthwise.h"
 #include "small_mma.h"
 
-/* Finishes a lane's sums and stores them, two at a time where they are neighbours in memory. */
-template <class Numerics, int TILES>
-__device__ __forceinline__ void small_finish(const gpu_conv &a, small_sums<Numerics, TILES> &sums,
-                                             int64_t first_pixel, int64_t output, int lane) {
-    typedef typename Numerics::T T;
-    if (output >= a.k)
-        return;
-    const bool both = output + 1 < a.k;
-    const float bias[2] = {a.weights.bias_pw[output], both ? a.weights.bias_pw[output + 1] : 0.0F};
-#pragma unroll
-    for (int t = 0; t < TILES; t++)
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-            const int64_t number = first_pixel + t * 8 + lane % 4 * 2 + e;
-            if (number >= a.pixels)
-                continue;
-            const gpu_pixel at(a, number);
-            const int64_t y = at.n * a.ys.n + at.p * a.ys.h + at.q * a.ys.w + output * a.ys.c;
-            const int64_t residual =
-                at.n * a.rs.n + at.p * a.rs.h + at.q * a.rs.w + output * a.rs.c;
-            const float first = gpu_finish<T>(a, sums.d[t][e] + bias[0], residual);
-            if (both)
-                gpu_store<T>(a.y, y + a.ys.c,
-                             gpu_finish<T>(a, sums.d[t][e + 2] + bias[1], residual + a.rs.c));
-            gpu_store<T>(a.y, y, first);
-        }
+/* How a block of PIXELS is divided among its warps. */
+template <int Pixels> struct small_size {
+    static constexpr int PIXELS = Pixels, RUNS = Pixels / SMALL_RUN;
+    static constexpr int HALVES = Pixels > 32 ? 2 : 1; /* of the pixels, a warp each */
+    static constexpr int TILES = Pixels / 8 / HALVES, ROWS = HALVES;
+    static constexpr int OUTPUTS = 16 * ROWS; /* of a warp */
+};
+
+template <class T>
+__device__ __noinline__ float small_finish_call(const gpu_conv &a, float sum, int residual) {
+    return gpu_finish<T>(a, sum, residual);
 }
 
-template <class Numerics, int WINDOW, int TILES>
+/* Finishes a lane's sums of two outputs and stores them, at once where they are a word. */
+template <class T, int TILES>
+__device__ __forceinline__ void small_finish(const small_args &s, const float (&sum)[TILES][4],
+                                             int first_run, int output, int lane) {
+    const gpu_conv &a = s.conv;
+    if (output >= (int)a.k)
+        return;
+    const bool both = output + 1 < (int)a.k;
+    const float bias[2] = {a.weights.bias_pw[output], both ? a.weights.bias_pw[output + 1] : 0.0F};
+#pragma unroll
+    for (int i = 0; i < TILES * 2; i++) {
+        const small_run at(s, first_run + i);
+        const int q = at.q + lane % 4;
+        if (!at.exists || q >= (int)a.q)
+            continue;
+        const int y =
+            at.n * (int)a.ys.n + at.p * (int)a.ys.h + q * (int)a.ys.w + output * (int)a.ys.c;
+        const int residual =
+            at.n * (int)a.rs.n + at.p * (int)a.rs.h + q * (int)a.rs.w + output * (int)a.rs.c;
+        struct alignas(2 * sizeof(typename T::raw)) {
+            typename T::raw v[2];
+        } word = {};
+        float v[2] = {sum[i / 2][i % 2] + bias[0], sum[i / 2][i % 2 + 2] + bias[1]};
+        if (s.out_bound) {
+            v[0] = clamp_f32(v[0], s.out_low, s.out_high);
+            v[1] = clamp_f32(v[1], s.out_low, s.out_high);
+        } else {
+            v[0] = small_finish_call<T>(a, v[0], residual);
+            if (both)
+                v[1] = small_finish_call<T>(a, v[1], residual + (int)a.rs.c);
+        }
+        word.v[0] = T::store(v[0]);
+        word.v[1] = T::store(v[1]);
+        typename T::raw *const to = (typename T::raw *)a.y + y;
+        if (s.pairs && both) {
+            *(decltype(word) *)to = word;
+        } else {
+            to[0] = word.v[0];
+            if (both)
+                to[a.ys.c] = word.v[1];
+        }
+    }
+}
+
+/* Sends the block's part of the tile to the other blocks of the cluster and waits for theirs. The
+ * word behind a part's first step says whether it has a value that must not be split; so does the
+ * result for all of them. */
+template <class Tile>
+__device__ __forceinline__ bool small_share(Tile tile, const small_part &part, int part_steps,
+                                            int steps, int cluster, int rank, bool odd,
+                                            uint64_t *barrier, int phase) {
+    constexpr int STEP_BYTES = Tile::PITCH * 4;
+    fence_async();
+    odd = __syncthreads_or(odd);
+    const int thread = (int)threadIdx.x, bytes = (part.end - part.begin) * STEP_BYTES;
+    if (thread == 0) {
+        if (bytes > 0)
+            *tile.odd(part.begin) = odd;
+        fence_async();
+        barrier_arrive_and_expect(barrier, steps * STEP_BYTES - bytes);
+    }
+    __syncwarp();
+    if (thread < cluster && thread != rank && bytes > 0) {
+        const uint32_t from = shared_address(tile.word(0, part.begin, 0));
+        cluster_copy(cluster_address(from, thread), from, bytes,
+                     cluster_address(shared_address(barrier), thread));
+    }
+    barrier_wait(barrier, phase);
+    for (int step = 0; step < steps; step += part_steps)
+        odd |= *tile.odd(step) != 0;
+    return odd;
+}
+
+/* A warp of the pointwise stage: its outputs' sums and weights. */
+template <class Numerics, class Size> struct small_warp {
+    typedef small_tile<Numerics, Size::PIXELS> tile;
+    typedef small_sums<Numerics, tile, Size::ROWS, Size::TILES> sums_type;
+    typedef typename sums_type::fragments fragments;
+    static constexpr int ROWS = Size::ROWS, UNIT = sums_type::STEPS * SMALL_EIGHT;
+    static constexpr int WORDS = fragments::WORDS * 32;
+
+    int lane, half, output; /* of the lane's */
+    bool exists[2];         /* rows of 16 outputs */
+    sums_type sums = {};
+    fragments weights[ROWS] = {};
+    const uint4 *next; /* weights, of the first row */
+    int row_words;
+
+    __device__ __forceinline__ small_warp(const small_args &s, int first_output)
+        : lane((int)threadIdx.x % 32), half((int)threadIdx.x / 32 % Size::HALVES),
+          row_words(s.channels / UNIT * WORDS) {
+        const int of_block = (int)threadIdx.x / 32 / Size::HALVES * Size::OUTPUTS;
+        const int first = first_output + of_block;
+        exists[0] = of_block < s.outputs && first < s.conv.k;
+        exists[1] = exists[0] && first + 16 < s.conv.k;
+        output = first + lane / 4 * 2;
+        next = s.weights + (int64_t)(first / 16) * row_words;
+    }
+
+    __device__ __forceinline__ void load() {
+#pragma unroll
+        for (int m = 0; m < ROWS; m++)
+            if (exists[m])
+                weights[m].load(next + m * row_words, lane);
+    }
+
+    /* Adds 64 channels from `first` on, which are those of step `base` of the warp's part of the
+     * tile; loads weights ahead for as long as `more` channels are to come. */
+    __device__ __forceinline__ void multiply(const small_args &s, tile own, int first, int base,
+                                             int more, bool odd, bool whole) {
+        float result[ROWS][Size::TILES][4];
+        uint32_t replaced = whole ? ~0U : 0;
+        if (odd)
+#pragma unroll
+            for (int m = 0; m < ROWS; m++) {
+#pragma unroll
+                for (int i = 0; i < Size::TILES * 4; i++)
+                    result[m][i / 4][i % 4] = sums.d[m][i / 4][i % 4];
+                replaced |=
+                    sums.unsplit(result[m], s.conv, own, first, base, output + m * 16, lane);
+            }
+#pragma unroll 1
+        for (int unit = 0; unit < SM90_CHANNELS; unit += UNIT) {
+            fragments now[ROWS];
+#pragma unroll
+            for (int m = 0; m < ROWS; m++)
+                now[m] = weights[m];
+            next += WORDS;
+            if (unit + UNIT < more)
+                load();
+            sums.multiply(own, now, base + unit / SMALL_EIGHT, first + unit == 0, lane);
+        }
+        if (odd)
+            sums.replace(result, replaced);
+    }
+
+    __device__ __forceinline__ void finish(const small_args &s, int first_run) const {
+#pragma unroll
+        for (int m = 0; m < ROWS; m++)
+            small_finish<typename Numerics::T>(s, sums.d[m], first_run + half * Size::TILES * 2,
+                                               output + m * 16, lane);
+    }
+};
+
+template <class Numerics, class Window, class Size>
 __global__ void __launch_bounds__(SMALL_THREADS, 2)
     small_kernel(const __grid_constant__ small_args s) {
-    constexpr int PIXELS = TILES * 8;
     extern __shared__ __align__(16) float memory[];
-    const gpu_conv &a = s.conv;
-    const small_tile<Numerics> tile = {memory, small_tile<Numerics>::pitch_of(s.chunk)};
-    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    const int output_tiles = ((int)a.k - 1) / s.outputs + 1;
-    const int64_t first_pixel = (int64_t)(blockIdx.x / output_tiles) * PIXELS;
-    const int first_output = (int)(blockIdx.x % output_tiles) * s.outputs;
-    const int warp_output = first_output + warp * 16, output = warp_output + lane / 4 * 2;
-    const bool busy = warp * 16 < s.outputs && warp_output < a.k;
-    const bool whole = a.weights.extreme[1] != 0;
+    __shared__ uint64_t barrier;
+    const small_tile<Numerics, Size::PIXELS> tile = {memory};
+    const int block = (int)(blockIdx.x % s.output_blocks);
+    const int first_run = (int)(blockIdx.x / s.output_blocks) * Size::RUNS;
+    const int rank = s.cluster > 1 ? cluster_rank() : 0;
+    const bool whole = s.conv.weights.extreme[1] != 0, any = s.conv.weights.extreme[0] != 0;
+    /* Larger blocks need the registers for mid: their weights are loaded after it. */
+    constexpr bool AHEAD = Size::ROWS == 1;
 
-    typedef small_sums<Numerics, TILES> sums_type;
-    typedef typename sums_type::fragments fragments;
-    constexpr int WORDS = fragments::WORDS * 32;
-    sums_type sums = {};
-    fragments weights = {};
-    const uint4 *next = s.weights + (int64_t)(warp_output / 16) * (s.channels / 64) * WORDS;
-    if (busy)
-        weights.load(next, lane);
-
-    for (int first = 0; first < s.channels; first += s.chunk) {
-        const int channels = min(s.chunk, s.channels - first);
-        bool odd = small_depthwise<Numerics, WINDOW, PIXELS>(s, tile, first_pixel, first, channels,
-                                                             a.mid && first_output == 0);
-        odd = __syncthreads_or(odd) || whole;
-        if (busy)
-#pragma unroll 1
-            for (int at = 0; at < channels; at += 64) {
-                fragments now = weights;
-                next += WORDS;
-                if (first + at + 64 < s.channels)
-                    weights.load(next, lane);
-                if (odd)
-                    sums.multiply_odd(a, tile, now, first + at, at / 8, output, whole, lane);
-                else
-                    sums.multiply(tile, now, at / 8, first + at == 0, lane);
-            }
-        if (first + s.chunk < s.channels)
-            __syncthreads();
+    small_warp<Numerics, Size> warp(s, block * s.outputs);
+    if (AHEAD)
+        warp.load();
+    if (s.cluster > 1) {
+        if (threadIdx.x == 0) {
+            barrier_init(&barrier, 1);
+            barrier_init_done();
+        }
+        cluster_arrive();
+        cluster_wait();
     }
-    if (busy)
-        small_finish(a, sums, first_pixel, output, lane);
+    for (int first = 0; first < s.channels; first += s.chunk) {
+        const int channels = min(s.chunk, s.channels - first), steps = channels / SMALL_EIGHT;
+        const int part_steps = (steps - 1) / s.cluster + 1;
+        const small_part part = {first, min(rank * part_steps, steps),
+                                 min((rank + 1) * part_steps, steps),
+                                 s.conv.mid && block < s.cluster};
+        bool odd = any ? small_depthwise_any<Numerics, Size::RUNS>(s, tile, first_run, part)
+                       : small_depthwise<Numerics, Window, Size::RUNS>(s, tile, first_run, part);
+        odd = s.cluster > 1 ? small_share(tile, part, part_steps, steps, s.cluster, rank, odd,
+                                          &barrier, first / s.chunk & 1)
+                            : __syncthreads_or(odd);
+        if (warp.exists[0]) {
+            if (!AHEAD)
+                warp.load();
+#pragma unroll 1
+            for (int at = 0; at < channels; at += SM90_CHANNELS)
+                warp.multiply(s, {tile.word(warp.half * Size::TILES * 8, 0, 0)}, first + at,
+                              at / SMALL_EIGHT, (AHEAD ? s.channels - first : channels) - at,
+                              odd || whole, whole);
+        }
+        const bool last = first + s.chunk >= s.channels;
+        if (s.cluster > 1) {
+            cluster_arrive();
+            if (!last)
+                cluster_wait();
+        } else if (!last) {
+            __syncthreads();
+        }
+    }
+    if (warp.exists[0])
+        warp.finish(s, first_run);
+    if (s.cluster > 1) /* what the block sent has arrived */
+        cluster_wait();
 }
 
 #endif

@@ -1,0 +1,3 @@
+#include "small_variant.h"
+
+SMALL_VARIANT(bf16_strict);

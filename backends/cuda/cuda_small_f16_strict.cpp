@@ -1,0 +1,3 @@
+#include "small_variant.h"
+
+SMALL_VARIANT(f16_strict);

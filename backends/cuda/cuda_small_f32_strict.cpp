@@ -1,0 +1,3 @@
+#include "small_variant.h"
+
+SMALL_VARIANT(f32_strict);

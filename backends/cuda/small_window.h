@@ -1,0 +1,242 @@
+/* Sums of windows for the small kernel: a run of pixels in the channels that a reader reads at
+ * once.
+ *
+ * Columns are read once for all pixels of the run that they are part of. Outside the image they are
+ * zeros, which change no sum unless a weight is Inf or NaN; small_any_window then leaves them out.
+ */
+#ifndef DSCONV_CUDA_SMALL_WINDOW_H
+#define DSCONV_CUDA_SMALL_WINDOW_H
+
+#include <type_traits>
+
+#include "../gpu/gpu_depthwise.h"
+#include "small_tile.h"
+
+/* Windows of a kernel: WIDTH x WIDTH with STRIDE along a row; any with stride and dilation 1 along
+ * a row; any at all. */
+template <int Width, int Stride> struct small_square {
+    static constexpr int WIDTH = Width, STRIDE = Stride;
+};
+struct small_sliding {};
+struct small_any {};
+
+/* Eight channels, neighbours in memory; in the order of the taps. */
+template <class T> struct small_words {
+    static constexpr int CHANNELS = SMALL_EIGHT;
+    const typename T::raw *x;
+    int w, column_stride;
+
+    __device__ small_words(const gpu_conv &a, int channel)
+        : x((const typename T::raw *)a.x + channel), w((int)a.w), column_stride((int)a.xs.w) {
+    }
+    /* A column of a row that begins at `row`, which is inside the image or not. */
+    __device__ __forceinline__ void column(float (&v)[CHANNELS], bool inside, int row,
+                                           int at) const {
+        union {
+            uint4 word[sizeof(typename T::raw) / 2];
+            typename T::raw element[CHANNELS];
+        } u = {};
+        if (inside && (unsigned)at < (unsigned)w)
+#pragma unroll
+            for (int i = 0; i < (int)sizeof(typename T::raw) / 2; i++)
+                u.word[i] = __ldg((const uint4 *)(x + (row + at * column_stride)) + i);
+#pragma unroll
+        for (int c = 0; c < CHANNELS; c++)
+            v[c] = T::load(u.element[c / 2 + c % 2 * 4]);
+    }
+    template <int PAD, int COLUMNS>
+    __device__ __forceinline__ void columns(float (&v)[COLUMNS][CHANNELS], bool inside, int row,
+                                            int left) const {
+#pragma unroll
+        for (int i = 0; i < COLUMNS; i++)
+            column(v[i], inside, row, left + i);
+    }
+};
+
+/* Channels u and u + 4 of a step, anywhere in memory. */
+template <class T> struct small_elements {
+    static constexpr int CHANNELS = 2;
+    const typename T::raw *x;
+    int plane[CHANNELS];
+    int w, column_stride;
+    bool groups;
+
+    __device__ small_elements(const small_args &s, int channel)
+        : x((const typename T::raw *)s.conv.x), w((int)s.conv.w), column_stride((int)s.conv.xs.w),
+          groups(s.groups != 0) {
+        const gpu_conv &a = s.conv;
+#pragma unroll
+        for (int c = 0; c < CHANNELS; c++) {
+            const int j = min(channel + c * 4, (int)a.mid_channels - 1);
+            plane[c] = (a.multiplier == 1 ? j : j / (int)a.multiplier) * (int)a.xs.c;
+        }
+    }
+    __device__ __forceinline__ void column(float (&v)[CHANNELS], bool inside, int row,
+                                           int at) const {
+        inside = inside && (unsigned)at < (unsigned)w;
+#pragma unroll
+        for (int c = 0; c < CHANNELS; c++) {
+            typename T::raw raw = 0;
+            if (inside)
+                raw = __ldg(x + (row + at * column_stride + plane[c]));
+            v[c] = T::load(raw);
+        }
+    }
+    /* PAD: that of the left, for groups. */
+    template <int PAD, int COLUMNS>
+    __device__ __forceinline__ void columns(float (&v)[COLUMNS][CHANNELS], bool inside, int row,
+                                            int left) const {
+        if (!groups) {
+#pragma unroll
+            for (int i = 0; i < COLUMNS; i++)
+                column(v[i], inside, row, left + i);
+            return;
+        }
+        constexpr int SHIFT = (4 - PAD % 4) % 4, GROUPS = (SHIFT + COLUMNS + 3) / 4;
+        union group {
+            typename std::conditional<sizeof(typename T::raw) == 4, uint4, uint2>::type word;
+            typename T::raw element[4];
+        };
+#pragma unroll
+        for (int c = 0; c < CHANNELS; c++)
+#pragma unroll
+            for (int g = 0; g < GROUPS; g++) {
+                const int at = left - SHIFT + g * 4;
+                group u = {};
+                if (inside && (unsigned)at < (unsigned)w)
+                    u.word = __ldg((decltype(&u.word))(x + (row + at + plane[c])));
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    if (g * 4 + i >= SHIFT && g * 4 + i < SHIFT + COLUMNS)
+                        v[g * 4 + i - SHIFT][c] = T::load(u.element[i]);
+            }
+    }
+};
+
+/* The taps of a reader's channels. */
+template <int CHANNELS>
+__device__ __forceinline__ void small_load_taps(float (&v)[CHANNELS], const float *taps) {
+    if constexpr (CHANNELS == 2) {
+        *(float2 *)v = __ldg((const float2 *)taps);
+    } else {
+        const float4 low = __ldg((const float4 *)taps), high = __ldg((const float4 *)taps + 1);
+        v[0] = low.x, v[1] = low.y, v[2] = low.z, v[3] = low.w;
+        v[4] = high.x, v[5] = high.y, v[6] = high.z, v[7] = high.w;
+    }
+}
+
+/* Adds a tap: pixel e's value is column first + e * STRIDE. */
+template <int STRIDE, int COLUMNS, int CHANNELS>
+__device__ __forceinline__ void small_add_tap(float (&sum)[SMALL_RUN][CHANNELS],
+                                              const float (&column)[COLUMNS][CHANNELS], int first,
+                                              const float *tap) {
+    float factor[CHANNELS];
+    small_load_taps(factor, tap);
+#pragma unroll
+    for (int e = 0; e < SMALL_RUN; e++)
+#pragma unroll
+        for (int c = 0; c < CHANNELS; c++)
+            sum[e][c] = fmaf(column[first + e * STRIDE][c], factor[c], sum[e][c]);
+}
+
+/* The windows of a run: tap (0, 0) of its first pixel, and the offset of its image. */
+struct small_place {
+    int image, top, left;
+    __device__ __forceinline__ small_place(const gpu_conv &a, const small_run &at)
+        : image(at.n * (int)a.xs.n), top(at.p * (int)a.stride_h - (int)a.pad_top),
+          left(at.q * (int)a.stride_w - (int)a.pad_left) {
+    }
+};
+
+/* Adds all taps; `taps` begins with tap 0. */
+template <class Square, class Read>
+__device__ __forceinline__ void small_window(Square, const small_args &s, const Read &read,
+                                             const float *taps, const small_place &at,
+                                             float (&sum)[SMALL_RUN][Read::CHANNELS]) {
+    constexpr int WIDTH = Square::WIDTH, STRIDE = Square::STRIDE;
+    constexpr int COLUMNS = (SMALL_RUN - 1) * STRIDE + WIDTH;
+    const gpu_conv &a = s.conv;
+#pragma unroll(COLUMNS > 6 ? 1 : WIDTH) /* as many rows at once as registers hold */
+    for (int r = 0; r < WIDTH; r++) {
+        const int y = at.top + r * (int)a.dil_h;
+        const bool inside = (unsigned)y < (unsigned)a.h;
+        float column[COLUMNS][Read::CHANNELS];
+        read.template columns<(WIDTH - 1) / 2>(column, inside,
+                                               inside ? at.image + y * (int)a.xs.h : 0, at.left);
+#pragma unroll
+        for (int t = 0; t < WIDTH; t++)
+            small_add_tap<STRIDE>(sum, column, t, taps + (r * WIDTH + t) * s.channels);
+    }
+}
+
+template <class Read>
+__device__ __forceinline__ void small_window(small_sliding, const small_args &s, const Read &read,
+                                             const float *taps, const small_place &at,
+                                             float (&sum)[SMALL_RUN][Read::CHANNELS]) {
+    constexpr int BATCH = 4, KEPT = SMALL_RUN - 1;
+    const gpu_conv &a = s.conv;
+    const int r_end = gpu_first_tap(at.top, a.h, a.dil_h, a.r);
+    const int begin = max(0, -(at.left + KEPT)), end = min(a.s, (int)a.w - at.left);
+#pragma unroll 1
+    for (int r = gpu_first_tap(at.top, 0, a.dil_h, a.r); r < r_end; r++) {
+        const int row = at.image + (at.top + r * (int)a.dil_h) * (int)a.xs.h;
+        const float *tap = taps + (r * a.s + begin) * s.channels;
+        float column[KEPT + BATCH][Read::CHANNELS];
+#pragma unroll
+        for (int i = 0; i < KEPT; i++)
+            read.column(column[i], true, row, at.left + begin + i);
+        int t = begin;
+#pragma unroll 1
+        for (; t + BATCH <= end; t += BATCH) {
+#pragma unroll
+            for (int i = 0; i < BATCH; i++)
+                read.column(column[KEPT + i], true, row, at.left + t + KEPT + i);
+#pragma unroll
+            for (int i = 0; i < BATCH; i++, tap += s.channels)
+                small_add_tap<1>(sum, column, i, tap);
+#pragma unroll
+            for (int i = 0; i < KEPT; i++)
+#pragma unroll
+                for (int c = 0; c < Read::CHANNELS; c++)
+                    column[i][c] = column[BATCH + i][c];
+        }
+#pragma unroll 1
+        for (; t < end; t++, tap += s.channels) {
+            read.column(column[KEPT], true, row, at.left + t + KEPT);
+            small_add_tap<1>(sum, column, 0, tap);
+#pragma unroll
+            for (int i = 0; i < KEPT; i++)
+#pragma unroll
+                for (int c = 0; c < Read::CHANNELS; c++)
+                    column[i][c] = column[i + 1][c];
+        }
+    }
+}
+
+template <class Read>
+__device__ __forceinline__ void small_window(small_any, const small_args &s, const Read &read,
+                                             const float *taps, const small_place &at,
+                                             float (&sum)[SMALL_RUN][Read::CHANNELS]) {
+    const gpu_conv &a = s.conv;
+    const int r_end = gpu_first_tap(at.top, a.h, a.dil_h, a.r);
+#pragma unroll 1
+    for (int r = gpu_first_tap(at.top, 0, a.dil_h, a.r); r < r_end; r++) {
+        const int row = at.image + (at.top + r * (int)a.dil_h) * (int)a.xs.h;
+#pragma unroll 1
+        for (int t = 0; t < a.s; t++) {
+            float factor[Read::CHANNELS], column[SMALL_RUN][Read::CHANNELS];
+            small_load_taps(factor, taps + (r * a.s + t) * s.channels);
+#pragma unroll
+            for (int e = 0; e < SMALL_RUN; e++) {
+                const int x = at.left + e * (int)a.stride_w + t * (int)a.dil_w;
+                read.column(column[e], true, row, x);
+                const bool inside = (unsigned)x < (unsigned)a.w;
+#pragma unroll
+                for (int c = 0; c < Read::CHANNELS; c++)
+                    sum[e][c] = inside ? fmaf(column[e][c], factor[c], sum[e][c]) : sum[e][c];
+            }
+        }
+    }
+}
+
+#endif
