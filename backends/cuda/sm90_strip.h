@@ -43,10 +43,11 @@ struct sm90_rows_config : Numerics {
     static constexpr int ENTRY_REGISTERS = 65536 / THREADS / 8 * 8;
     static constexpr int SEGMENT = SM90_PIXELS / (2 * GROUPS); /* pixels of a depthwise warp */
 
+    /* In this order: with `stage` first, exact math on f32 took 5 % longer on an H200. */
     struct shared {
-        alignas(1024) char stage[2][STAGES][STAGE_BYTES];
         alignas(128) char ring[RING][ROW_BYTES];
         alignas(128) char tile[TILES][TILE_BYTES];
+        alignas(1024) char stage[2][STAGES][STAGE_BYTES];
         uint64_t row_full[RING], row_empty[RING], tile_full[TILES], tile_empty[TILES];
         sm90_odd tile_odd[TILES];
     };
