@@ -88,9 +88,8 @@ __device__ __forceinline__ bool small_depthwise(const small_args &s, Tile tile, 
         const small_run at(s, first_run + run);
 #pragma unroll 1
         for (int step = part.begin + thread % SHARE; step < part.end; step += SHARE) {
-            const int channel = part.first_channel + step * SMALL_EIGHT;
-            const small_words<typename Numerics::T> read(
-                a, min(channel, (int)a.mid_channels - SMALL_EIGHT));
+            const small_words<typename Numerics::T> read(s.conv,
+                                                         part.first_channel + step * SMALL_EIGHT);
             odd |= small_task<Numerics, Window>(s, tile, part, read, at, run, step, 0);
         }
         return odd;

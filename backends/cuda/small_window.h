@@ -20,14 +20,16 @@ template <int Width, int Stride> struct small_square {
 struct small_sliding {};
 struct small_any {};
 
-/* Eight channels, neighbours in memory; in the order of the taps. */
+/* Eight channels, neighbours in memory, in the order of the taps. Channels that do not exist are
+ * zeros, as outside the image: no Inf or NaN of x meets the zeros that are their taps. */
 template <class T> struct small_words {
     static constexpr int CHANNELS = SMALL_EIGHT;
     const typename T::raw *x;
-    int w, column_stride;
+    int w, column_stride; /* columns there are to read */
 
     __device__ small_words(const gpu_conv &a, int channel)
-        : x((const typename T::raw *)a.x + channel), w((int)a.w), column_stride((int)a.xs.w) {
+        : x((const typename T::raw *)a.x + channel),
+          w(channel < (int)a.mid_channels ? (int)a.w : 0), column_stride((int)a.xs.w) {
     }
     /* A column of a row that begins at `row`, which is inside the image or not. */
     __device__ __forceinline__ void column(float (&v)[CHANNELS], bool inside, int row,
@@ -57,27 +59,27 @@ template <class T> struct small_words {
 template <class T> struct small_elements {
     static constexpr int CHANNELS = 2;
     const typename T::raw *x;
-    int plane[CHANNELS];
-    int w, column_stride;
+    int plane[CHANNELS], w[CHANNELS]; /* w: columns there are to read */
+    int column_stride;
     bool groups;
 
     __device__ small_elements(const small_args &s, int channel)
-        : x((const typename T::raw *)s.conv.x), w((int)s.conv.w), column_stride((int)s.conv.xs.w),
+        : x((const typename T::raw *)s.conv.x), column_stride((int)s.conv.xs.w),
           groups(s.groups != 0) {
         const gpu_conv &a = s.conv;
 #pragma unroll
         for (int c = 0; c < CHANNELS; c++) {
-            const int j = min(channel + c * 4, (int)a.mid_channels - 1);
-            plane[c] = (a.multiplier == 1 ? j : j / (int)a.multiplier) * (int)a.xs.c;
+            const int j = channel + c * 4, safe = min(j, (int)a.mid_channels - 1);
+            w[c] = j == safe ? (int)a.w : 0;
+            plane[c] = (a.multiplier == 1 ? safe : safe / (int)a.multiplier) * (int)a.xs.c;
         }
     }
     __device__ __forceinline__ void column(float (&v)[CHANNELS], bool inside, int row,
                                            int at) const {
-        inside = inside && (unsigned)at < (unsigned)w;
 #pragma unroll
         for (int c = 0; c < CHANNELS; c++) {
             typename T::raw raw = 0;
-            if (inside)
+            if (inside && (unsigned)at < (unsigned)w[c])
                 raw = __ldg(x + (row + at * column_stride + plane[c]));
             v[c] = T::load(raw);
         }
@@ -103,7 +105,7 @@ template <class T> struct small_elements {
             for (int g = 0; g < GROUPS; g++) {
                 const int at = left - SHIFT + g * 4;
                 group u = {};
-                if (inside && (unsigned)at < (unsigned)w)
+                if (inside && (unsigned)at < (unsigned)w[c])
                     u.word = __ldg((decltype(&u.word))(x + (row + at + plane[c])));
 #pragma unroll
                 for (int i = 0; i < 4; i++)
