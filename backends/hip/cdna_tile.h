@@ -73,25 +73,22 @@ template <class T> struct cdna_matrix {
             }
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
-            hip_bf16x4 weight[WEIGHT_PARTS] = {};
             hip_f32x16 before[COLUMNS];
 #pragma unroll
             for (int j = 0; j < COLUMNS; j++)
                 before[j] = sum[i][j];
+            float value[4];
 #pragma unroll
-            for (int k = 0; k < 4; k++) {
-                const hip_split split(s.weights[4 * half + k][i * SIDE + lane]);
-#pragma unroll
-                for (int part = 0; part < WEIGHT_PARTS; part++)
-                    weight[part][k] = split.part[part];
-            }
+            for (int k = 0; k < 4; k++)
+                value[k] = s.weights[4 * half + k][i * SIDE + lane];
+            const hip_split4 weight(value);
 #pragma unroll
             for (int part = 2; part >= 0; part--)
 #pragma unroll
                 for (int w = WEIGHT_PARTS - 1; w >= 0; w--)
 #pragma unroll
                     for (int j = 0; j < COLUMNS; j++)
-                        sum[i][j] = hip_multiply(weight[w], mid[j][part], sum[i][j]);
+                        sum[i][j] = hip_multiply(weight.part[w], mid[j][part], sum[i][j]);
 #pragma unroll
             for (int j = 0; j < COLUMNS; j++)
                 if (FLUSHES && small[j])

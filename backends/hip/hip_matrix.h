@@ -58,6 +58,20 @@ struct hip_split {
     }
 };
 
+#ifdef HIP_CDNA
+/* The parts of four floats. */
+struct hip_split4 {
+    hip_bf16x4 part[3];
+
+    __device__ explicit hip_split4(const float (&value)[4]) {
+        const hip_split a(value[0]), b(value[1]), c(value[2]), d(value[3]);
+#pragma unroll
+        for (int i = 0; i < 3; i++)
+            part[i] = hip_bf16x4{a.part[i], b.part[i], c.part[i], d.part[i]};
+    }
+};
+#endif
+
 /* Whether all of some numbers may be split: no Inf or NaN, and none so small that products of its
  * parts with weights that are not extreme might be subnormal. */
 struct hip_range {
