@@ -1,15 +1,15 @@
 /*
  * Conformance of a backend and algorithm with the definition:
  *
- *   conform BACKEND [ALGO] [--seed S] [--count N] [--cases FILE]
+ *   conform BACKEND [ALGO] [--seed S] [--count N] [--type T] [--cases FILE]
  *   conform BACKEND [ALGO] [--seed S] [--fill NAME] --problem STRING
  *   conform --against BACKEND BACKEND [--seed S] [--count N]
  *
- * The first runs N problems whose sums are exact, N random ones, all pairs of activations, and the
- * cases of a file, each line of which is a fill (material.h) and a problem string; the second
- * repeats one of them. The third has both backends compute N exact problems and compares their
- * outputs with each other. Exit status: 0 all agree, 1 a failure or nothing ran, 2 wrong usage, 77
- * no such device here.
+ * The first runs N problems whose sums are exact, N random ones, all pairs of activations (of
+ * storage type T, if given), and the cases of a file, each line of which is a fill (material.h) and
+ * a problem string; the second repeats one of them. The third has both backends compute N exact
+ * problems and compares their outputs with each other. Exit status: 0 all agree, 1 a failure or
+ * nothing ran, 2 wrong usage, 77 no such device here.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ enum { EXIT_USAGE = 2 };
 
 typedef struct options {
     const char *backend, *algo; /* with `against`, algo is the second backend */
-    const char *cases, *problem;
+    const char *cases, *problem, *type;
     material_kind fill;
     uint64_t seed;
     long count;
@@ -47,6 +47,8 @@ static bool parse_option(options *o, const char *name, const char *value) {
         o->cases = value;
     else if (strcmp(name, "--problem") == 0)
         o->problem = value;
+    else if (strcmp(name, "--type") == 0)
+        o->type = value;
     else if (strcmp(name, "--fill") == 0)
         ok = (o->fill = material_find(value)) != MATERIAL_KINDS;
     else if (strcmp(name, "--seed") == 0)
@@ -94,11 +96,29 @@ static void run_one(const target *t, const dsconv_problem *problem, material_kin
     material_free(&m);
 }
 
+/* Gives a problem the storage type that was asked for. */
+static bool retype(const options *o, dsconv_problem *problem) {
+    char text[PROBLEM_TEXT_SIZE], error[PROBLEM_ERROR_SIZE];
+    dsconv_problem typed;
+    if (o->type == NULL)
+        return true;
+    snprintf(text, sizeof text, "n=1,c=1,h=1,w=1,k=1,r=1,dtype=%s", o->type);
+    if (!problem_parse(text, &typed, error)) {
+        printf("FAIL: %s\n", error);
+        return false;
+    }
+    problem->dtype = typed.dtype;
+    return true;
+}
+
 static void run_generated(const target *t, const options *o, material_kind kind, tally *counts) {
     rng random = {o->seed * 2 + (kind == MATERIAL_EXACT)};
     for (long i = 0; i < o->count; i++) {
-        const dsconv_problem problem = generate_problem(&random, kind == MATERIAL_EXACT);
-        run_one(t, &problem, kind, rng_next(&random), counts);
+        dsconv_problem problem = generate_problem(&random, kind == MATERIAL_EXACT);
+        if (!retype(o, &problem))
+            counts->failed++;
+        else
+            run_one(t, &problem, kind, rng_next(&random), counts);
     }
 }
 
@@ -107,7 +127,8 @@ static void run_activations(const target *t, const options *o, tally *counts) {
     static const int kinds = DSCONV_ACT_GELU_TANH + 1;
     dsconv_problem problem;
     char error[PROBLEM_ERROR_SIZE];
-    if (!problem_parse("n=1,c=9,h=5,w=19,k=11,bias=both,res=after", &problem, error))
+    if (!problem_parse("n=1,c=9,h=5,w=19,k=11,bias=both,res=after", &problem, error) ||
+        !retype(o, &problem))
         counts->failed++;
     for (int i = 0; i < 2 * kinds * kinds; i++) {
         problem.act_mid = (dsconv_activation){(dsconv_activation_kind)(i % kinds), 0.1F};
@@ -224,7 +245,7 @@ static int against(const options *o) {
 int main(int argc, char **argv) {
     options o;
     if (!parse_options(&o, argc, argv)) {
-        fputs("usage: conform BACKEND [ALGO] [--seed S] [--count N] [--cases FILE]\n"
+        fputs("usage: conform BACKEND [ALGO] [--seed S] [--count N] [--type T] [--cases FILE]\n"
               "       conform BACKEND [ALGO] [--seed S] [--fill NAME] --problem STRING\n"
               "       conform --against BACKEND BACKEND [--seed S] [--count N]\n",
               stderr);
