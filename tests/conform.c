@@ -23,11 +23,12 @@ enum { EXIT_USAGE = 2 };
 
 typedef struct options {
     const char *backend, *algo; /* with `against`, algo is the second backend */
-    const char *cases, *problem, *type;
+    const char *cases, *problem;
     material_kind fill;
+    dsconv_dtype type; /* of all generated problems, where `typed` */
     uint64_t seed;
     long count;
-    bool against;
+    bool against, typed;
 } options;
 
 typedef struct tally {
@@ -40,6 +41,15 @@ static bool parse_number(const char *text, uint64_t *value) {
     return end != text && *end == '\0';
 }
 
+static bool parse_type(const char *name, dsconv_dtype *type) {
+    char text[PROBLEM_TEXT_SIZE], error[PROBLEM_ERROR_SIZE];
+    dsconv_problem problem;
+    snprintf(text, sizeof text, "n=1,c=1,h=1,w=1,k=1,r=1,dtype=%s", name);
+    const bool ok = problem_parse(text, &problem, error);
+    *type = problem.dtype;
+    return ok;
+}
+
 static bool parse_option(options *o, const char *name, const char *value) {
     uint64_t count = (uint64_t)o->count;
     bool ok = true;
@@ -48,7 +58,7 @@ static bool parse_option(options *o, const char *name, const char *value) {
     else if (strcmp(name, "--problem") == 0)
         o->problem = value;
     else if (strcmp(name, "--type") == 0)
-        o->type = value;
+        ok = o->typed = parse_type(value, &o->type);
     else if (strcmp(name, "--fill") == 0)
         ok = (o->fill = material_find(value)) != MATERIAL_KINDS;
     else if (strcmp(name, "--seed") == 0)
@@ -96,29 +106,13 @@ static void run_one(const target *t, const dsconv_problem *problem, material_kin
     material_free(&m);
 }
 
-/* Gives a problem the storage type that was asked for. */
-static bool retype(const options *o, dsconv_problem *problem) {
-    char text[PROBLEM_TEXT_SIZE], error[PROBLEM_ERROR_SIZE];
-    dsconv_problem typed;
-    if (o->type == NULL)
-        return true;
-    snprintf(text, sizeof text, "n=1,c=1,h=1,w=1,k=1,r=1,dtype=%s", o->type);
-    if (!problem_parse(text, &typed, error)) {
-        printf("FAIL: %s\n", error);
-        return false;
-    }
-    problem->dtype = typed.dtype;
-    return true;
-}
-
 static void run_generated(const target *t, const options *o, material_kind kind, tally *counts) {
     rng random = {o->seed * 2 + (kind == MATERIAL_EXACT)};
     for (long i = 0; i < o->count; i++) {
         dsconv_problem problem = generate_problem(&random, kind == MATERIAL_EXACT);
-        if (!retype(o, &problem))
-            counts->failed++;
-        else
-            run_one(t, &problem, kind, rng_next(&random), counts);
+        if (o->typed)
+            problem.dtype = o->type;
+        run_one(t, &problem, kind, rng_next(&random), counts);
     }
 }
 
@@ -127,9 +121,13 @@ static void run_activations(const target *t, const options *o, tally *counts) {
     static const int kinds = DSCONV_ACT_GELU_TANH + 1;
     dsconv_problem problem;
     char error[PROBLEM_ERROR_SIZE];
-    if (!problem_parse("n=1,c=9,h=5,w=19,k=11,bias=both,res=after", &problem, error) ||
-        !retype(o, &problem))
+    if (!problem_parse("n=1,c=9,h=5,w=19,k=11,bias=both,res=after", &problem, error)) {
+        printf("FAIL: %s\n", error);
         counts->failed++;
+        return;
+    }
+    if (o->typed)
+        problem.dtype = o->type;
     for (int i = 0; i < 2 * kinds * kinds; i++) {
         problem.act_mid = (dsconv_activation){(dsconv_activation_kind)(i % kinds), 0.1F};
         problem.act_out = (dsconv_activation){(dsconv_activation_kind)(i / kinds % kinds), -0.4F};

@@ -58,19 +58,25 @@ struct hip_split {
     }
 };
 
-#ifdef HIP_CDNA
-/* The parts of four floats. */
-struct hip_split4 {
-    hip_bf16x4 part[3];
+/* The first PARTS parts of a lane's values for a 16-bit instruction, which value(k) gives. */
+template <class Operand, int PARTS> struct hip_parts {
+    static constexpr int K = (int)sizeof(Operand) / 2;
+    Operand part[PARTS];
 
-    __device__ explicit hip_split4(const float (&value)[4]) {
-        const hip_split a(value[0]), b(value[1]), c(value[2]), d(value[3]);
+    template <class Value> __device__ explicit hip_parts(const Value &value) {
+        short split[PARTS][K];
 #pragma unroll
-        for (int i = 0; i < 3; i++)
-            part[i] = hip_bf16x4{a.part[i], b.part[i], c.part[i], d.part[i]};
+        for (int k = 0; k < K; k++) {
+            const hip_split whole(value(k));
+#pragma unroll
+            for (int i = 0; i < PARTS; i++)
+                split[i][k] = whole.part[i];
+        }
+#pragma unroll
+        for (int i = 0; i < PARTS; i++)
+            __builtin_memcpy(&part[i], split[i], sizeof(Operand));
     }
 };
-#endif
 
 /* Whether all of some numbers may be split: no Inf or NaN, and none so small that products of its
  * parts with weights that are not extreme might be subnormal. */
@@ -101,15 +107,6 @@ __device__ inline hip_f32x16 hip_multiply(float a, float b, hip_f32x16 c) {
 }
 __device__ inline hip_f32x16 hip_multiply(hip_bf16x4 a, hip_bf16x4 b, hip_f32x16 c) {
     return __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(a, b, c, 0, 0, 0);
-}
-
-/* Puts subnormal sums back to which nothing was added, and which were taken for zeros. Where
- * something was, it is so much larger that they do not matter. */
-__device__ inline void hip_restore(hip_f32x16 &sum, const hip_f32x16 &before) {
-#pragma unroll
-    for (int i = 0; i < 16; i++)
-        if (sum[i] == 0.0F && fabsf(before[i]) < FLT_MIN)
-            sum[i] = before[i];
 }
 
 #endif
@@ -145,6 +142,49 @@ __device__ inline int hip_wmma_row(int lane, int i) {
 
 #if defined(HIP_CDNA) || defined(HIP_RDNA)
 
+/* Puts subnormal sums back to which nothing was added, and which were taken for zeros. Where
+ * something was, it is so much larger that they do not matter. */
+template <class Sums> __device__ void hip_restore(Sums &sum, const Sums &before) {
+#pragma unroll
+    for (int i = 0; i < (int)(sizeof(Sums) / sizeof(float)); i++)
+        if (sum[i] == 0.0F && fabsf(before[i]) < FLT_MIN)
+            sum[i] = before[i];
+}
+
+/* Whether a lane's values of mid may all be split. */
+template <class Matrix>
+__device__ bool hip_splits(const Matrix &matrix, const typename Matrix::shared &s) {
+    hip_range range;
+#pragma unroll
+    for (int k = 0; k < Matrix::K; k++)
+        range.take(s.mid[matrix.k(k)][matrix.pixel]);
+    return range.splits();
+}
+
+/* Adds the product by 16-bit instructions; that of an `odd` pixel is zero. */
+template <class Matrix>
+__device__ void hip_add_bf16(Matrix &matrix, const typename Matrix::shared &s, bool odd) {
+    typedef typename Matrix::operand operand;
+    const hip_parts<operand, 3> mid(
+        [&](int k) { return odd ? 0.0F : s.mid[matrix.k(k)][matrix.pixel]; });
+    matrix.small = matrix.small || odd;
+#pragma unroll
+    for (int i = 0; i < Matrix::ROWS; i++) {
+        if (Matrix::ROW_BY_ROW)
+            hip_schedule_barrier();
+        const auto before = matrix.sum[i];
+        const hip_parts<operand, Matrix::WEIGHT_PARTS> weight(
+            [&](int k) { return s.weights[matrix.k(k)][i * Matrix::SIDE + matrix.lane]; });
+#pragma unroll
+        for (int part = 2; part >= 0; part--)
+#pragma unroll
+            for (int w = Matrix::WEIGHT_PARTS - 1; w >= 0; w--)
+                matrix.sum[i] = hip_multiply(weight.part[w], mid.part[part], matrix.sum[i]);
+        if (Matrix::FLUSHES && matrix.small)
+            hip_restore(matrix.sum[i], before);
+    }
+}
+
 /* Adds the product of what is in shared memory: by 16-bit instructions where T has them. An Inf
  * times a part that is zero would be a NaN, so pixels that must not be split, or all of them if a
  * weight must not be, are zeros there and added in f32. A zero adds nothing to a finite product, so
@@ -153,23 +193,15 @@ __device__ inline int hip_wmma_row(int lane, int i) {
  * A pixel is that of two lanes, SIDE apart, each with some of its channels. */
 template <class Matrix>
 __device__ void hip_add(Matrix &matrix, const typename Matrix::shared &s, bool extreme) {
-    bool wanted[Matrix::COLUMNS];
-    uint64_t any = ~(uint64_t)0;
-#pragma unroll
-    for (int j = 0; j < Matrix::COLUMNS; j++)
-        wanted[j] = true;
+    bool wanted = true, any = true;
     if constexpr (Matrix::WEIGHT_PARTS > 0)
         if (!extreme) {
-            any = 0;
-#pragma unroll
-            for (int j = 0; j < Matrix::COLUMNS; j++) {
-                const uint64_t odd = __ballot(!matrix.range(s, j).splits());
-                wanted[j] = ((odd | odd >> Matrix::SIDE) >> matrix.lane & 1) != 0;
-                any |= odd;
-            }
-            matrix.add_bf16(s, wanted);
+            const uint64_t odd = __ballot(!hip_splits(matrix, s));
+            wanted = ((odd | odd >> Matrix::SIDE) >> matrix.lane & 1) != 0;
+            any = odd != 0;
+            hip_add_bf16(matrix, s, wanted);
         }
-    if (any != 0)
+    if (any)
         matrix.add_f32(s, wanted);
 }
 

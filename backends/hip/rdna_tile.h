@@ -15,75 +15,37 @@
 #ifdef HIP_RDNA
 
 template <class T> struct rdna_matrix {
-    static constexpr int CHANNELS = 16, SIDE = 16;
-    static constexpr int ROWS = HIP_OUTPUTS / SIDE, COLUMNS = HIP_PIXELS / 8 / SIDE;
+    static constexpr int CHANNELS = 16, SIDE = 16, ROWS = HIP_OUTPUTS / SIDE;
+    static_assert(HIP_PIXELS == HIP_THREADS / 32 * SIDE, "a pixel for every two lanes");
     static constexpr int WEIGHT_PARTS = hip_weight_parts<T>::value;
-    static constexpr int K = (int)(sizeof(hip_wmma_operand) / 2); /* of an operand, in a lane */
+    typedef hip_wmma_operand operand;
+    static constexpr int K = (int)sizeof(operand) / 2; /* of an operand, in a lane */
+    static constexpr bool ROW_BY_ROW =
+        true; /* else all weights would be loaded first, and spilled */
+    static constexpr bool FLUSHES = false;
     typedef hip_shared<CHANNELS> shared;
 
-    hip_f32x8 sum[ROWS][COLUMNS] = {};
+    hip_f32x8 sum[ROWS] = {};
     int wave_lane = (int)threadIdx.x % 32, lane = (int)threadIdx.x % SIDE;
-    int pixel = (int)threadIdx.x / 32 * (COLUMNS * SIDE) + lane;
+    int pixel = (int)threadIdx.x / 32 * SIDE + lane;
+    bool small = false; /* whether the pixel's sums may be subnormal */
+
+    /* The channel that is the i-th of a lane's operand. */
+    __device__ int k(int i) const {
+        return hip_wmma_k(wave_lane, i);
+    }
 
     /* Of pixels whose lane says so. */
-    __device__ void add_f32(const shared &s, const bool (&wanted)[COLUMNS]) {
+    __device__ void add_f32(const shared &s, bool wanted) {
 #pragma unroll 2
         for (int k = 0; k < CHANNELS; k++) {
-            float mid[COLUMNS];
-#pragma unroll
-            for (int j = 0; j < COLUMNS; j++)
-                mid[j] = wanted[j] ? s.mid[k][pixel + j * SIDE] : 0.0F;
+            const float mid = wanted ? s.mid[k][pixel] : 0.0F;
 #pragma unroll
             for (int i = 0; i < ROWS; i++)
 #pragma unroll
-                for (int e = 0; e < 8; e++) {
-                    const float weight = s.weights[k][i * SIDE + hip_wmma_row(wave_lane, e)];
-#pragma unroll
-                    for (int j = 0; j < COLUMNS; j++)
-                        sum[i][j][e] = fmaf(weight, mid[j], sum[i][j][e]);
-                }
-        }
-    }
-
-    /* Of the channels that a lane multiplies in 16 bits. */
-    __device__ hip_range range(const shared &s, int j) const {
-        hip_range range;
-#pragma unroll
-        for (int k = 0; k < K; k++)
-            range.take(s.mid[hip_wmma_k(wave_lane, k)][pixel + j * SIDE]);
-        return range;
-    }
-
-    __device__ void add_bf16(const shared &s, const bool (&odd)[COLUMNS]) {
-        hip_wmma_operand mid[COLUMNS][3];
-#pragma unroll
-        for (int j = 0; j < COLUMNS; j++)
-#pragma unroll
-            for (int k = 0; k < K; k++) {
-                const float value = s.mid[hip_wmma_k(wave_lane, k)][pixel + j * SIDE];
-                const hip_split split(odd[j] ? 0.0F : value);
-#pragma unroll
-                for (int part = 0; part < 3; part++)
-                    mid[j][part][k] = split.part[part];
-            }
-#pragma unroll
-        for (int i = 0; i < ROWS; i++) {
-            hip_wmma_operand weight[WEIGHT_PARTS];
-            hip_schedule_barrier(); /* else all rows' weights would be loaded first, and spilled */
-#pragma unroll
-            for (int k = 0; k < K; k++) {
-                const hip_split split(s.weights[hip_wmma_k(wave_lane, k)][i * SIDE + lane]);
-#pragma unroll
-                for (int part = 0; part < WEIGHT_PARTS; part++)
-                    weight[part][k] = split.part[part];
-            }
-#pragma unroll
-            for (int part = 2; part >= 0; part--)
-#pragma unroll
-                for (int w = WEIGHT_PARTS - 1; w >= 0; w--)
-#pragma unroll
-                    for (int j = 0; j < COLUMNS; j++)
-                        sum[i][j] = hip_multiply(weight[w], mid[j][part], sum[i][j]);
+                for (int e = 0; e < 8; e++)
+                    sum[i][e] =
+                        fmaf(s.weights[k][i * SIDE + hip_wmma_row(wave_lane, e)], mid, sum[i][e]);
         }
     }
 
@@ -92,16 +54,14 @@ template <class T> struct rdna_matrix {
 #pragma unroll
         for (int t = 0; t < TILES; t++)
 #pragma unroll
-            for (int j = 0; j < COLUMNS; j++)
+            for (int e = 0; e < 8; e++) {
+                float value = sum[t][e];
 #pragma unroll
-                for (int e = 0; e < 8; e++) {
-                    float value = sum[t][j][e];
-#pragma unroll
-                    for (int i = 1; i < ROWS / TILES; i++)
-                        value = i == row ? sum[i * TILES + t][j][e] : value;
-                    sums[hip_sum_index(channels_last, t * SIDE + hip_wmma_row(wave_lane, e),
-                                       pixel + j * SIDE)] = value;
-                }
+                for (int i = 1; i < ROWS / TILES; i++)
+                    value = i == row ? sum[i * TILES + t][e] : value;
+                sums[hip_sum_index(channels_last, t * SIDE + hip_wmma_row(wave_lane, e), pixel)] =
+                    value;
+            }
     }
 };
 
