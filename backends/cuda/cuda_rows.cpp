@@ -5,38 +5,60 @@
 #include "cuda_internal.h"
 #include "sm90_rows.h"
 
-typedef sm90_rows_config<sm90_f32_strict, 1, 5, 2, 1, 104, 192> f32_strict;
-typedef sm90_rows_config<sm90_f32_tf32, 1, 4, 4, 2, 104, 192> f32_tf32;
-typedef sm90_rows_config<sm90_half<gpu_f16>, 2, 5, 2, 2, 112, 112> f16_strict;
-typedef sm90_rows_config<sm90_half<gpu_bf16>, 2, 5, 2, 2, 112, 112> bf16_strict;
+template <bool ChannelsLast> struct configs {
+    typedef sm90_rows_config<sm90_f32_strict, ChannelsLast, 1, 5, 2, 1, 104, 192> f32_strict;
+    typedef sm90_rows_config<sm90_f32_tf32, ChannelsLast, 1, 4, 4, 2, 104, 192> f32_tf32;
+    typedef sm90_rows_config<sm90_half<gpu_f16>, ChannelsLast, 2, 5, 2, 2, 112, 112> f16_strict;
+    typedef sm90_rows_config<sm90_half<gpu_bf16>, ChannelsLast, 2, 5, 2, 2, 112, 112> bf16_strict;
+};
 
 typedef void (*rows_kernel)(sm90_rows_args);
 
 struct cuda_rows_variant {
     const char *name;
     rows_kernel kernel;
-    int threads, shared_size, element, row;
+    int threads, shared_size, element;
+    int row, box; /* columns read and outputs written at once */
     CUtensorMapDataType type;
 };
 
-static const cuda_rows_variant variants[CUDA_VARIANTS] = {
-#define VARIANT(config, type)                                                                      \
-    "sm90_rows_" #config, sm90_rows_kernel<config>, config::THREADS, (int)sizeof(config::shared),  \
-        (int)sizeof(config::raw), config::ROW, type
-    {VARIANT(f32_strict, CU_TENSOR_MAP_DATA_TYPE_FLOAT32)},
-    {VARIANT(f16_strict, CU_TENSOR_MAP_DATA_TYPE_FLOAT16)},
-    {VARIANT(bf16_strict, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16)},
-    {VARIANT(f32_tf32, CU_TENSOR_MAP_DATA_TYPE_FLOAT32)},
-#undef VARIANT
+template <class Config>
+static constexpr cuda_rows_variant variant(const char *name, CUtensorMapDataType type) {
+    return {name,
+            sm90_rows_kernel<Config>,
+            Config::THREADS,
+            (int)sizeof(typename Config::shared),
+            (int)sizeof(typename Config::raw),
+            Config::ROW,
+            Config::BOX,
+            type};
+}
+
+/* By layout: NCHW, NHWC. */
+static const cuda_rows_variant variants[2][CUDA_VARIANTS] = {
+#define VARIANTS(last, suffix)                                                                     \
+    {                                                                                              \
+        variant<configs<last>::f32_strict>("sm90_rows_f32_strict" suffix,                          \
+                                           CU_TENSOR_MAP_DATA_TYPE_FLOAT32),                       \
+            variant<configs<last>::f16_strict>("sm90_rows_f16_strict" suffix,                      \
+                                               CU_TENSOR_MAP_DATA_TYPE_FLOAT16),                   \
+            variant<configs<last>::bf16_strict>("sm90_rows_bf16_strict" suffix,                    \
+                                                CU_TENSOR_MAP_DATA_TYPE_BFLOAT16),                 \
+            variant<configs<last>::f32_tf32>("sm90_rows_f32_tf32" suffix,                          \
+                                             CU_TENSOR_MAP_DATA_TYPE_FLOAT32)                      \
+    }
+    VARIANTS(false, ""), VARIANTS(true, "_nhwc")
+#undef VARIANTS
 };
 
 /* Whether the copy engine can address the tensor, given a pointer aligned to 16 bytes. */
-static bool addressable(const int64_t strides[4], int64_t vector) {
+static bool addressable(const int64_t strides[4], dsconv_layout layout, int64_t vector) {
     const int64_t limit = (int64_t)1 << 37;
-    for (int i = 0; i < 3; i++)
-        if (strides[i] % vector != 0 || strides[i] >= limit)
+    const int innermost = layout == DSCONV_NHWC ? 1 : 3;
+    for (int i = 0; i < 4; i++)
+        if (i != innermost && (strides[i] % vector != 0 || strides[i] >= limit))
             return false;
-    return strides[3] == 1;
+    return strides[innermost] == 1;
 }
 
 bool cuda_is_bound(dsconv_activation act) {
@@ -59,11 +81,12 @@ bool cuda_rows_applicable(const dsconv_shape *shape) {
     for (double extent : extents)
         if (extent > limit)
             return false;
-    return pb->layout == DSCONV_NCHW && pb->r == 3 && pb->s == 3 && pb->stride_h == 1 &&
-           pb->stride_w == 1 && pb->dil_h == 1 && pb->dil_w == 1 && pb->pad_left == 1 &&
-           pb->c <= SM90_CHANNELS && pb->multiplier == 1 && cuda_is_bound(pb->act_mid) &&
-           cuda_is_bound(pb->act_out) && pb->residual == DSCONV_RESIDUAL_NONE && !pb->output_mid &&
-           addressable(pb->x_strides, vector) && addressable(pb->y_strides, vector);
+    return pb->r == 3 && pb->s == 3 && pb->stride_h == 1 && pb->stride_w == 1 && pb->dil_h == 1 &&
+           pb->dil_w == 1 && pb->pad_left == 1 && pb->c <= SM90_CHANNELS && pb->multiplier == 1 &&
+           cuda_is_bound(pb->act_mid) && cuda_is_bound(pb->act_out) &&
+           pb->residual == DSCONV_RESIDUAL_NONE && !pb->output_mid &&
+           addressable(pb->x_strides, pb->layout, vector) &&
+           addressable(pb->y_strides, pb->layout, vector);
 }
 
 /* Cuts the rows into bands so that the last wave of blocks is as full as can be; a band costs its
@@ -85,7 +108,7 @@ static int64_t choose_band_rows(int64_t rows, int64_t strips, int64_t units) {
 gpuError_t cuda_rows_prepare(const gpu_context *context, const gpu_plan *plan, int variant,
                              cuda_rows *rows) {
     const gpu_conv *conv = &plan->conv;
-    rows->variant = &variants[variant];
+    rows->variant = &variants[conv->channels_last][variant];
     rows->encode = gpu_driver_entry("cuTensorMapEncodeTiled", 12000);
     if (!rows->encode)
         return cudaErrorSymbolNotFound;
@@ -105,20 +128,32 @@ const char *cuda_rows_name(const cuda_rows *rows) {
     return rows->variant->name;
 }
 
-/* Describes a tensor to the copy engine, in boxes of `columns` x 1 x 64 channels x 1. */
-static bool describe(const cuda_rows *rows, CUtensorMap *map, const void *base,
-                     const int64_t extents[4], const gpu_strides *strides, int columns,
+/* A tensor and a box of it, extents in the order w, h, c, n. */
+struct tensor {
+    const void *base;
+    int64_t extents[4];
+    const gpu_strides *strides;
+    int columns, channels; /* of a box, which is of one row of one image */
+};
+
+/* Describes a tensor to the copy engine, innermost dimension first. */
+static bool describe(const cuda_rows *rows, bool channels_last, CUtensorMap *map, const tensor &t,
                      CUtensorMapSwizzle swizzle) {
-    const cuuint64_t element = (cuuint64_t)rows->variant->element;
-    cuuint64_t dims[4],
-        pitches[3] = {(cuuint64_t)strides->h * element, (cuuint64_t)strides->c * element,
-                      (cuuint64_t)strides->n * element};
-    const cuuint32_t box[4] = {(cuuint32_t)columns, 1, 64, 1}, steps[4] = {1, 1, 1, 1};
-    for (int i = 0; i < 4; i++)
-        dims[i] = (cuuint64_t)extents[i];
-    return (uintptr_t)base % 16 == 0 &&
+    static const int orders[2][4] = {{0, 1, 2, 3}, {2, 0, 1, 3}};
+    const int64_t pitches[4] = {t.strides->w, t.strides->h, t.strides->c, t.strides->n};
+    const int boxes[4] = {t.columns, 1, t.channels, 1};
+    cuuint64_t dims[4], bytes[4];
+    cuuint32_t box[4];
+    const cuuint32_t steps[4] = {1, 1, 1, 1};
+    for (int i = 0; i < 4; i++) {
+        const int from = orders[channels_last][i];
+        dims[i] = (cuuint64_t)t.extents[from];
+        bytes[i] = (cuuint64_t)(pitches[from] * rows->variant->element);
+        box[i] = (cuuint32_t)boxes[from];
+    }
+    return (uintptr_t)t.base % 16 == 0 &&
            ((PFN_cuTensorMapEncodeTiled_v12000)rows->encode)(
-               map, rows->variant->type, 4, (void *)base, dims, pitches, box, steps,
+               map, rows->variant->type, 4, (void *)t.base, dims, bytes + 1, box, steps,
                CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
@@ -134,13 +169,19 @@ float cuda_upper_bound(dsconv_activation act) {
 bool cuda_rows_launch(const cuda_rows *rows, const gpu_conv *conv, gpuStream_t stream,
                       gpuError_t *error) {
     sm90_rows_args a;
-    const int64_t x_extents[4] = {conv->w, conv->h, conv->mid_channels, rows->batch};
-    const int64_t y_extents[4] = {conv->q, conv->p, conv->k, rows->batch};
+    const cuda_rows_variant &v = *rows->variant;
+    const bool last = conv->channels_last != 0;
+    const tensor x = {conv->x,
+                      {conv->w, conv->h, conv->mid_channels, rows->batch},
+                      &conv->xs,
+                      v.row,
+                      SM90_CHANNELS};
+    const tensor y = {
+        conv->y, {conv->q, conv->p, conv->k, rows->batch}, &conv->ys, SM90_PIXELS, v.box};
     const CUtensorMapSwizzle y_swizzle =
-        rows->variant->element == 4 ? CU_TENSOR_MAP_SWIZZLE_NONE : CU_TENSOR_MAP_SWIZZLE_128B;
-    if (!describe(rows, &a.x, conv->x, x_extents, &conv->xs, rows->variant->row,
-                  CU_TENSOR_MAP_SWIZZLE_NONE) ||
-        !describe(rows, &a.y, conv->y, y_extents, &conv->ys, SM90_PIXELS, y_swizzle))
+        last || v.element == 2 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE;
+    if (!describe(rows, last, &a.x, x, CU_TENSOR_MAP_SWIZZLE_NONE) ||
+        !describe(rows, last, &a.y, y, y_swizzle))
         return false;
     a.weights = conv->weights;
     a.channels = (int)conv->mid_channels;

@@ -270,11 +270,15 @@ template <class Type> struct sm90_half {
                 sm90_replace(d, result, odd);
         }
 
-        /* Puts the outputs into the staging buffer [output][pixel], 128 bytes a row and swizzled as
-         * the copy engine takes it; `row`: this warp's first. */
+        /* Puts the outputs into the staging buffer [output][pixel], or [pixel][output] where
+         * channels are last, 128 bytes a row and swizzled as the copy engine takes it; `row`: this
+         * warp's first output. */
+        template <bool ChannelsLast>
         __device__ __forceinline__ void stage(void *to, int row, int lane, const float *bias,
                                               float low, float high) const {
-            const uint32_t at = shared_address(to) + (uint32_t)(row + lane % 16) * 128;
+            const uint32_t at =
+                shared_address(to) +
+                (uint32_t)(ChannelsLast ? lane / 16 * 8 + lane % 8 : row + lane % 16) * 128;
 #pragma unroll
             for (int u = 0; u < 8; u += 2) {
                 uint32_t r[4];
@@ -284,7 +288,12 @@ template <class Type> struct sm90_half {
                     r[i] = format::pack(from[0] + bias[i % 2], from[1] + bias[i % 2]);
                     r[i] = format::clamp(r[i], format::pack(low, low), format::pack(high, high));
                 }
-                matrix_store(at + (uint32_t)((u + lane / 16) ^ (lane % 8)) * 16, r);
+                if (ChannelsLast)
+                    matrix_store_turned(at + u * 8 * 128 +
+                                            (uint32_t)((row / 8 + lane / 8 % 2) ^ (lane % 8)) * 16,
+                                        r);
+                else
+                    matrix_store(at + (uint32_t)((u + lane / 16) ^ (lane % 8)) * 16, r);
             }
         }
     };

@@ -92,7 +92,8 @@ template <int N, int ENTRY> __device__ __forceinline__ void registers_change() {
         registers_take<N>();
 }
 
-/* ---- tensor copies; outside the tensor they read zeros and write nothing ---- */
+/* ---- tensor copies; outside the tensor they read zeros and write nothing; `at`: the box's first
+ * element, innermost dimension first ---- */
 
 /* What others will read too: kept in L2 before what is written once. */
 __device__ __forceinline__ uint64_t policy_keep() {
@@ -102,20 +103,21 @@ __device__ __forceinline__ uint64_t policy_keep() {
 }
 
 __device__ __forceinline__ void tensor_load(void *to, const CUtensorMap *map, uint64_t *barrier,
-                                            int x, int y, int c, int n, uint64_t policy) {
+                                            const int (&at)[4], uint64_t policy) {
     asm volatile(
         "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
         ".L2::cache_hint [%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(shared_address(to)),
-        "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(c), "r"(n), "l"(policy)
+        "l"(map), "r"(shared_address(barrier)), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]),
+        "l"(policy)
         : "memory");
 }
 
-__device__ __forceinline__ void tensor_store(const CUtensorMap *map, const void *from, int x, int y,
-                                             int c, int n) {
+__device__ __forceinline__ void tensor_store(const CUtensorMap *map, const void *from,
+                                             const int (&at)[4]) {
     asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group"
                  " [%0, {%2, %3, %4, %5}], [%1];\n"
                  "cp.async.bulk.commit_group;" ::"l"(map),
-                 "r"(shared_address(from)), "r"(x), "r"(y), "r"(c), "r"(n)
+                 "r"(shared_address(from)), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3])
                  : "memory");
 }
 
@@ -195,6 +197,13 @@ SM90_WGMMA_HALF(bf16)
 
 __device__ __forceinline__ void matrix_store(uint32_t to, const uint32_t (&r)[4]) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
+                 "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+                 : "memory");
+}
+
+/* Each turned: `to` is one column's. */
+__device__ __forceinline__ void matrix_store_turned(uint32_t to, const uint32_t (&r)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
                  "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
                  : "memory");
 }

@@ -1,17 +1,18 @@
 /*
- * Fused 3 x 3 depthwise + pointwise convolution for NCHW on Hopper.
+ * Fused 3 x 3 depthwise + pointwise convolution on Hopper.
  *
  * A block marches down a strip 64 output pixels wide, for up to 64 channels in and 128 out:
  *  - the producer warp copies input rows, all channels, into a ring in shared memory;
- *  - depthwise warps own 32 channels each, one a lane, so that the taps stay in registers; per
- *    output row they write a tile [pixel][channel], rounded to TF32, for exact math also what the
- *    rounding took away;
+ *  - depthwise warps own 32 channels each, one a lane, or in NHWC 64, two a lane, so that the taps
+ *    stay in registers; per output row they write a tile [pixel][channel], rounded to TF32, for
+ *    exact math also what the rounding took away;
  *  - two MMA warpgroups hold 64 output channels each, the weights as wgmma's register operand, and
  *    send finished rows off from a staging buffer through the copy engine.
  *
  * Three properties carry the speed. Channel rows lie 76 or 44 words apart in the ring, a core
- * matrix of the tile 1,040 bytes: accesses are free of bank conflicts. Pixels are dealt to the
- * tile's columns so that a thread ends with four neighbours. Sums in strict math start from zero
+ * matrix of the tile 1,040 bytes, rows of the staging buffer are swizzled: accesses are free of
+ * bank conflicts. In NCHW pixels are dealt to the tile's columns so that a thread ends with four
+ * neighbours. Sums in strict math start from zero
  * every CHUNK steps and are added in fp32, since the tensor cores truncate as they accumulate.
  */
 #ifndef DSCONV_CUDA_SM90_ROWS_H
@@ -29,8 +30,10 @@ __device__ void sm90_produce(const sm90_rows_args &a, const sm90_strip &strip,
     for (int row = 0; row < strip.rows + 2; row++) {
         barrier_wait(&s.row_empty[at.slot], at.phase ^ 1);
         barrier_arrive_and_expect(&s.row_full[at.slot], Config::ROW_BYTES);
-        tensor_load(s.ring[at.slot], &a.x, &s.row_full[at.slot], strip.x0 - Config::MARGIN,
-                    strip.first - a.pad_top + row, 0, strip.n, keep);
+        const int x = strip.x0 - Config::MARGIN, y = strip.first - a.pad_top + row;
+        const int nchw[4] = {x, y, 0, strip.n}, nhwc[4] = {0, x, y, strip.n};
+        tensor_load(s.ring[at.slot], &a.x, &s.row_full[at.slot],
+                    Config::CHANNELS_LAST ? nhwc : nchw, keep);
         at.advance();
     }
 }
@@ -51,6 +54,33 @@ __device__ __forceinline__ void sm90_stage(const float (&d)[32], float *to, int 
             *(float4 *)(to + half * 8 * SM90_PIXELS + u * 16 + lane % 4 * 4) =
                 make_float4(quad[0], quad[1], quad[2], quad[3]);
         }
+}
+
+/* The same in NHWC, [pixel][output]: a box for every 32 outputs, a row of 128 bytes a pixel, whose
+ * 16 bytes lie where the copy engine's swizzle expects them. */
+__device__ __forceinline__ void sm90_stage_last(const float (&d)[32], char *to, int warp, int lane,
+                                                const float *bias, float low, float high) {
+    to += warp / 2 * SM90_PIXELS * 128;
+#pragma unroll
+    for (int i = 0; i < 32; i++) {
+        const int pixel = i / 4 * 8 + lane % 4 * 2 + i % 2, half = i % 4 / 2;
+        const int output = warp % 2 * 16 + half * 8 + lane / 4;
+        *(float *)(to + pixel * 128 + ((output / 4) ^ (pixel % 8)) * 16 + output % 4 * 4) =
+            sm90_clamp(d[i] + bias[half], low, high);
+    }
+}
+
+/* Sends a group's outputs of a row off. */
+template <class Config>
+__device__ __forceinline__ void sm90_send(const sm90_rows_args &a, const sm90_strip &strip,
+                                          const char *stage, int y, int output) {
+#pragma unroll
+    for (int box = 0; box < Config::BOXES; box++) {
+        const int k = output + box * Config::BOX;
+        const int nchw[4] = {strip.x0, y, k, strip.n}, nhwc[4] = {k, strip.x0, y, strip.n};
+        tensor_store(&a.y, stage + box * (Config::STAGE_BYTES / Config::BOXES),
+                     Config::CHANNELS_LAST ? nhwc : nchw);
+    }
 }
 
 template <class Config>
@@ -81,19 +111,21 @@ __device__ void sm90_mma_group(const sm90_rows_args &a, const sm90_strip &strip,
         tile.advance();
 
         if (leader)
-            tensor_store_wait<Config::STAGES - 1>();
+            tensor_store_wait<(Config::STAGES - 1) * Config::BOXES>();
         threads_sync<128>(1 + group);
         char *stage = s.stage[group][row % Config::STAGES];
         if constexpr (sizeof(raw) == 2)
-            mma.stage(stage, warp * 16, lane, bias, a.out_low, a.out_high);
+            mma.template stage<Config::CHANNELS_LAST>(stage, warp * 16, lane, bias, a.out_low,
+                                                      a.out_high);
+        else if constexpr (Config::CHANNELS_LAST)
+            sm90_stage_last(mma.d, stage, warp, lane, bias, a.out_low, a.out_high);
         else
             sm90_stage(mma.d, (float *)stage + row_in_group * SM90_PIXELS, lane, bias, a.out_low,
                        a.out_high);
         fence_async();
         threads_sync<128>(1 + group);
         if (leader)
-            tensor_store(&a.y, stage, strip.x0, strip.first + row, strip.output + group * 64,
-                         strip.n);
+            sm90_send<Config>(a, strip, stage, strip.first + row, strip.output + group * 64);
     }
     if (leader)
         tensor_store_wait<0>(); /* shared memory must outlive them */

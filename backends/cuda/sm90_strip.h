@@ -24,24 +24,31 @@ __device__ __forceinline__ float sm90_clamp(float v, float low, float high) {
     return v;
 }
 
-/* Registers: of a thread in a depthwise and in an MMA warpgroup. */
-template <class Numerics, int Groups, int Ring, int Tiles, int Stages, int DepthwiseRegisters,
-          int MmaRegisters>
+/* ChannelsLast: NHWC. Registers: of a thread in a depthwise and in an MMA warpgroup. */
+template <class Numerics, bool ChannelsLast, int Groups, int Ring, int Tiles, int Stages,
+          int DepthwiseRegisters, int MmaRegisters>
 struct sm90_rows_config : Numerics {
     typedef typename Numerics::T T;
     typedef typename T::raw raw;
     using Numerics::TILE_BYTES;
+    static constexpr bool CHANNELS_LAST = ChannelsLast;
     static constexpr int GROUPS = Groups; /* depthwise warpgroups */
     static constexpr int RING = Ring, TILES = Tiles, STAGES = Stages;
     static constexpr int DEPTHWISE_REGISTERS = DepthwiseRegisters, MMA_REGISTERS = MmaRegisters;
     static constexpr int VECTOR = 16 / sizeof(raw); /* elements per access */
-    static constexpr int MARGIN = VECTOR;           /* columns in the ring left of the strip */
-    static constexpr int ROW = sizeof(raw) == 4 ? 76 : 88; /* columns in the ring */
+    /* Columns in the ring: left of the strip, and all. */
+    static constexpr int MARGIN = CHANNELS_LAST ? 1 : VECTOR;
+    static constexpr int ROW = CHANNELS_LAST ? SM90_PIXELS + 2 : sizeof(raw) == 4 ? 76 : 88;
     static constexpr int ROW_BYTES = SM90_CHANNELS * ROW * (int)sizeof(raw);
     static constexpr int STAGE_BYTES = 64 * SM90_PIXELS * (int)sizeof(raw);
+    /* Outputs in a box of the staging buffer: NHWC has rows of 128 bytes, swizzled. */
+    static constexpr int BOX = CHANNELS_LAST ? 128 / (int)sizeof(raw) : 64;
+    static constexpr int BOXES = 64 / BOX;
     static constexpr int THREADS = 128 * (3 + GROUPS);
     static constexpr int ENTRY_REGISTERS = 65536 / THREADS / 8 * 8;
-    static constexpr int SEGMENT = SM90_PIXELS / (2 * GROUPS); /* pixels of a depthwise warp */
+    /* Of a depthwise warp: channels, one a lane or in NHWC two, and pixels of every row. */
+    static constexpr int WARP_CHANNELS = CHANNELS_LAST ? 64 : 32;
+    static constexpr int SEGMENT = SM90_PIXELS * SM90_CHANNELS / WARP_CHANNELS / (4 * GROUPS);
 
     /* In this order: with `stage` first, exact math on f32 took 5 % longer on an H200. */
     struct shared {
@@ -53,18 +60,20 @@ struct sm90_rows_config : Numerics {
     };
 };
 
-/* A lane's taps, zeros where it has no channel, and the bounds of mid. */
-template <class Depthwise>
-__device__ __forceinline__ void sm90_load_taps(Depthwise &dw, const sm90_rows_args &a,
-                                               int channel) {
-    const bool used = channel < a.channels;
+/* A channel's taps, zeros where there is none, and the bounds of mid. */
+struct sm90_taps {
+    float w[9], bias, low, high;
+
+    __device__ __forceinline__ void load(const sm90_rows_args &a, int channel) {
+        const bool used = channel < a.channels;
 #pragma unroll
-    for (int i = 0; i < 9; i++)
-        dw.w[i] = used ? a.weights.dw[channel * 9 + i] : 0.0F;
-    dw.bias = used ? a.weights.bias_dw[channel] : 0.0F;
-    dw.low = a.mid_low;
-    dw.high = a.mid_high;
-}
+        for (int i = 0; i < 9; i++)
+            w[i] = used ? a.weights.dw[channel * 9 + i] : 0.0F;
+        bias = used ? a.weights.bias_dw[channel] : 0.0F;
+        low = a.mid_low;
+        high = a.mid_high;
+    }
+};
 
 /* What one block does: image n, output rows first .. first + rows - 1, columns from x0. */
 struct sm90_strip {

@@ -1,25 +1,33 @@
 /*
- * The depthwise stage of the strip kernel for f32: a warp owns 32 channels, one a lane, and slides
- * along the three input rows of an output row.
+ * The depthwise stage of the strip kernel for f32: a warp owns 32 channels, one a lane, or in NHWC
+ * 64, two a lane, and slides along the three input rows of an output row.
  */
 #ifndef DSCONV_CUDA_SM90_WINDOW_H
 #define DSCONV_CUDA_SM90_WINDOW_H
 
 #include "sm90_strip.h"
 
-/* A depthwise warp: 32 channels, one a lane, and SEGMENT pixels of every row. */
-template <class Config> struct sm90_window {
+/* A depthwise warp. */
+template <class Config, bool ChannelsLast = Config::CHANNELS_LAST> struct sm90_window : sm90_taps {
     typedef typename Config::T T;
     typedef typename Config::raw raw;
     static constexpr int V = Config::VECTOR;
 
-    float w[9], bias, low, high;
-    const raw *row[3]; /* this lane's channel, at the segment's first pixel */
+    int x, in_ring, in_tile; /* the segment's first pixel, and where the lane's part begins */
+    const raw *row[3];       /* this lane's channel, at the segment's first pixel */
     float *tile;
     bool odd;
 
-    __device__ __forceinline__ void put(int x, float v) {
-        sm90_put<Config>(tile + sm90_column(x), sm90_clamp(v, low, high), odd);
+    __device__ __forceinline__ sm90_window(const sm90_rows_args &a, int warp, int lane) {
+        const int channel = warp % 2 * 32 + lane;
+        load(a, channel);
+        x = warp / 2 * Config::SEGMENT;
+        in_ring = channel * Config::ROW + Config::MARGIN + x;
+        in_tile = sm90_channel<Config>(channel) + x * 4;
+    }
+
+    __device__ __forceinline__ void put(int pixel, float v) {
+        sm90_put<Config>(tile + sm90_column(pixel), sm90_clamp(v, low, high), odd);
     }
 
     struct alignas(16) vector {
@@ -36,7 +44,7 @@ template <class Config> struct sm90_window {
             at[r] = *(const vector *)row[r];
         }
 #pragma unroll
-        for (int x = 0; x < Config::SEGMENT; x += V) {
+        for (int i = 0; i < Config::SEGMENT; i += V) {
             float sum[V];
 #pragma unroll
             for (int m = 0; m < V; m++)
@@ -44,10 +52,10 @@ template <class Config> struct sm90_window {
 #pragma unroll
             for (int r = 0; r < 3; r++) {
                 vector next;
-                if (x + V < Config::SEGMENT)
-                    next = *(const vector *)(row[r] + x + V);
+                if (i + V < Config::SEGMENT)
+                    next = *(const vector *)(row[r] + i + V);
                 else
-                    next.v[0] = row[r][x + V];
+                    next.v[0] = row[r][i + V];
                 float v[V + 2];
                 v[0] = left[r];
 #pragma unroll
@@ -64,7 +72,7 @@ template <class Config> struct sm90_window {
             }
 #pragma unroll
             for (int m = 0; m < V; m++)
-                put(x + m, sum[m]);
+                put(i + m, sum[m]);
         }
     }
 
@@ -72,15 +80,90 @@ template <class Config> struct sm90_window {
      * the image. (x0, y): the segment's first pixel, the window's first row. */
     __device__ __forceinline__ void segment_tested(const sm90_rows_args &a, int x0, int y) {
 #pragma unroll 1
-        for (int x = 0; x < Config::SEGMENT; x++) {
+        for (int pixel = 0; pixel < Config::SEGMENT; pixel++) {
             float sum = bias;
 #pragma unroll
             for (int i = 0; i < 9; i++) {
-                int column = x0 + x + i % 3 - 1, line = y + i / 3;
+                int column = x0 + pixel + i % 3 - 1, line = y + i / 3;
                 if (column >= 0 && column < a.width && line >= 0 && line < a.height)
-                    sum = fmaf(T::load(row[i / 3][x + i % 3 - 1]), w[i], sum);
+                    sum = fmaf(T::load(row[i / 3][pixel + i % 3 - 1]), w[i], sum);
             }
-            put(x, sum);
+            put(pixel, sum);
+        }
+    }
+};
+
+/* The same in NHWC: the lane's two channels are neighbours, in the ring [column][channel] and in
+ * the tile, whose columns are the pixels in order. */
+template <class Config> struct sm90_window<Config, true> {
+    typedef typename Config::raw raw;
+    static_assert(sizeof(raw) == 4, "f32");
+
+    sm90_taps taps[2];
+    int x, in_ring, in_tile;
+    const raw *row[3];
+    float *tile;
+    bool odd;
+
+    __device__ __forceinline__ sm90_window(const sm90_rows_args &a, int warp, int lane) {
+        taps[0].load(a, 2 * lane);
+        taps[1].load(a, 2 * lane + 1);
+        x = warp * Config::SEGMENT;
+        in_ring = (Config::MARGIN + x) * SM90_CHANNELS + 2 * lane;
+        in_tile = sm90_channel<Config>(2 * lane) + x * 4;
+    }
+
+    __device__ __forceinline__ float2 at(int r, int column) const {
+        return *(const float2 *)(row[r] + column * SM90_CHANNELS);
+    }
+
+    __device__ __forceinline__ void put(int pixel, const float (&sum)[2]) {
+        float2 high, low;
+        sm90_split(sm90_clamp(sum[0], taps[0].low, taps[0].high), high.x, low.x, odd);
+        sm90_split(sm90_clamp(sum[1], taps[1].low, taps[1].high), high.y, low.y, odd);
+        float *const to = tile + pixel * 4; /* 8 pixels x 4 channels is a core matrix */
+        *(float2 *)to = high;
+        if (Config::SPLIT_MID)
+            *(float2 *)(to + Config::PLANE / 4) = low;
+    }
+
+    __device__ __forceinline__ void segment() {
+        float2 v[3][3]; /* of three rows, columns by their number modulo 3 */
+#pragma unroll
+        for (int r = 0; r < 3; r++) {
+            v[r][0] = at(r, -1);
+            v[r][1] = at(r, 0);
+        }
+#pragma unroll
+        for (int pixel = 0; pixel < Config::SEGMENT; pixel++) {
+            float sum[2] = {taps[0].bias, taps[1].bias};
+#pragma unroll
+            for (int r = 0; r < 3; r++) {
+                v[r][(pixel + 2) % 3] = at(r, pixel + 1);
+#pragma unroll
+                for (int t = 0; t < 3; t++) {
+                    sum[0] = fmaf(v[r][(pixel + t) % 3].x, taps[0].w[3 * r + t], sum[0]);
+                    sum[1] = fmaf(v[r][(pixel + t) % 3].y, taps[1].w[3 * r + t], sum[1]);
+                }
+            }
+            put(pixel, sum);
+        }
+    }
+
+    __device__ __forceinline__ void segment_tested(const sm90_rows_args &a, int x0, int y) {
+#pragma unroll 1
+        for (int pixel = 0; pixel < Config::SEGMENT; pixel++) {
+            float sum[2] = {taps[0].bias, taps[1].bias};
+#pragma unroll
+            for (int i = 0; i < 9; i++) {
+                const int column = x0 + pixel + i % 3 - 1, line = y + i / 3;
+                if (column < 0 || column >= a.width || line < 0 || line >= a.height)
+                    continue;
+                const float2 v = at(i / 3, pixel + i % 3 - 1);
+                sum[0] = fmaf(v.x, taps[0].w[i], sum[0]);
+                sum[1] = fmaf(v.y, taps[1].w[i], sum[1]);
+            }
+            put(pixel, sum);
         }
     }
 };
@@ -90,11 +173,7 @@ __device__ void sm90_window_warp(const sm90_rows_args &a, const sm90_strip &stri
                                  typename Config::shared &s, bool finite) {
     typedef typename Config::raw raw;
     const int warp = (int)threadIdx.x / 32 - 4, lane = (int)threadIdx.x % 32;
-    const int channel = warp % 2 * 32 + lane, x = warp / 2 * Config::SEGMENT;
-    sm90_window<Config> dw;
-    sm90_load_taps(dw, a, channel);
-    const int in_ring = channel * Config::ROW + Config::MARGIN + x;
-    const int in_tile = sm90_channel<Config>(channel) + x * 4;
+    sm90_window<Config> dw(a, warp, lane);
 
     sm90_place<Config::RING> at[3];
     at[1].advance();
@@ -110,13 +189,13 @@ __device__ void sm90_window_warp(const sm90_rows_args &a, const sm90_strip &stri
         __syncwarp();
 #pragma unroll
         for (int r = 0; r < 3; r++)
-            dw.row[r] = (const raw *)s.ring[at[r].slot] + in_ring;
-        dw.tile = (float *)s.tile[tile.slot] + in_tile;
+            dw.row[r] = (const raw *)s.ring[at[r].slot] + dw.in_ring;
+        dw.tile = (float *)s.tile[tile.slot] + dw.in_tile;
         dw.odd = false;
         if (finite)
             dw.segment();
         else
-            dw.segment_tested(a, strip.x0 + x, strip.first + row - a.pad_top);
+            dw.segment_tested(a, strip.x0 + dw.x, strip.first + row - a.pad_top);
         const bool odd = __any_sync(~0U, dw.odd);
         fence_async();
         __syncwarp();
