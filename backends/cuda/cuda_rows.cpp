@@ -11,6 +11,8 @@ template <bool ChannelsLast> struct configs {
     typedef sm90_rows_config<sm90_half<gpu_f16>, ChannelsLast, 2, 5, 2, 2, 112, 112> f16_strict;
     typedef sm90_rows_config<sm90_half<gpu_bf16>, ChannelsLast, 2, 5, 2, 2, 112, 112> bf16_strict;
 };
+typedef configs<false> nchw;
+typedef configs<true> nhwc;
 
 typedef void (*rows_kernel)(sm90_rows_args);
 
@@ -18,37 +20,30 @@ struct cuda_rows_variant {
     const char *name;
     rows_kernel kernel;
     int threads, shared_size, element;
-    int row, box; /* columns read and outputs written at once */
+    int row, box; /* columns that are read and outputs that are written at once */
     CUtensorMapDataType type;
 };
 
-template <class Config>
-static constexpr cuda_rows_variant variant(const char *name, CUtensorMapDataType type) {
-    return {name,
-            sm90_rows_kernel<Config>,
-            Config::THREADS,
-            (int)sizeof(typename Config::shared),
-            (int)sizeof(typename Config::raw),
-            Config::ROW,
-            Config::BOX,
-            type};
-}
+template <class T> constexpr CUtensorMapDataType data_type = CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+template <> constexpr CUtensorMapDataType data_type<gpu_f16> = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+template <> constexpr CUtensorMapDataType data_type<gpu_bf16> = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
 
-/* By layout: NCHW, NHWC. */
 static const cuda_rows_variant variants[2][CUDA_VARIANTS] = {
-#define VARIANTS(last, suffix)                                                                     \
+#define VARIANT(layout, config)                                                                    \
     {                                                                                              \
-        variant<configs<last>::f32_strict>("sm90_rows_f32_strict" suffix,                          \
-                                           CU_TENSOR_MAP_DATA_TYPE_FLOAT32),                       \
-            variant<configs<last>::f16_strict>("sm90_rows_f16_strict" suffix,                      \
-                                               CU_TENSOR_MAP_DATA_TYPE_FLOAT16),                   \
-            variant<configs<last>::bf16_strict>("sm90_rows_bf16_strict" suffix,                    \
-                                                CU_TENSOR_MAP_DATA_TYPE_BFLOAT16),                 \
-            variant<configs<last>::f32_tf32>("sm90_rows_f32_tf32" suffix,                          \
-                                             CU_TENSOR_MAP_DATA_TYPE_FLOAT32)                      \
+        "sm90_rows_" #config "_" #layout, sm90_rows_kernel<layout::config>,                        \
+            layout::config::THREADS, (int)sizeof(layout::config::shared),                          \
+            (int)sizeof(layout::config::raw), layout::config::ROW, layout::config::BOX,            \
+            data_type<layout::config::T>                                                           \
     }
-    VARIANTS(false, ""), VARIANTS(true, "_nhwc")
+#define VARIANTS(layout)                                                                           \
+    {                                                                                              \
+        VARIANT(layout, f32_strict), VARIANT(layout, f16_strict), VARIANT(layout, bf16_strict),    \
+            VARIANT(layout, f32_tf32)                                                              \
+    }
+    VARIANTS(nchw), VARIANTS(nhwc)
 #undef VARIANTS
+#undef VARIANT
 };
 
 /* Whether the copy engine can address the tensor, given a pointer aligned to 16 bytes. */
