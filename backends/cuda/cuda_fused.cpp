@@ -7,35 +7,33 @@
 typedef void (*tiles_kernel)(gpu_conv);
 
 static const struct tiles_variant {
-    const char *name;
-    struct {
-        tiles_kernel kernel;
-        int shared_size;
-    } any, three, strip; /* windows: any, 3 x 3, 3 x 3 in the arithmetic of sm90_rows.h */
+    tiles_kernel kernel;
+    int shared_size;
 } variants[CUDA_VARIANTS] = {
-#define KERNEL(numerics, window)                                                                   \
+#define VARIANT(...)                                                                               \
     {                                                                                              \
-        sm90_tiles_kernel<sm90_tiles_config<numerics, window>>,                                    \
-            (int)sizeof(sm90_tiles_config<numerics, window>::shared)                               \
+        sm90_tiles_kernel<sm90_tiles_config<__VA_ARGS__>>,                                         \
+            (int)sizeof(sm90_tiles_config<__VA_ARGS__>::shared)                                    \
     }
-#define VARIANT(name, strip)                                                                       \
-    { "sm90_tiles_" #name, KERNEL(sm90_##name, 0), KERNEL(sm90_##name, 3), KERNEL(strip, 3) }
-    VARIANT(f32_strict, sm90_f32_strict),
-    VARIANT(f16_strict, sm90_half<gpu_f16>),
-    VARIANT(bf16_strict, sm90_half<gpu_bf16>),
-    VARIANT(f32_tf32, sm90_f32_tf32),
+    VARIANT(sm90_f32_strict),
+    VARIANT(sm90_half<gpu_f16>),
+    VARIANT(sm90_half<gpu_bf16>),
+    VARIANT(sm90_f32_tf32),
 #undef VARIANT
-#undef KERNEL
 };
 
 typedef struct fused_data {
     cuda_rows rows;   /* without a variant where it does not apply */
     cuda_small small; /* the same */
-    tiles_kernel kernel;
-    int shared_size;
-    int blocks;
+    tiles_kernel tiles;
+    int tiles_shared_size, tiles_blocks;
 } fused_data;
 static_assert(sizeof(fused_data) <= GPU_PLAN_DATA_SIZE, "plan data");
+
+/* Strips are 64 pixels wide and 64 channels deep: narrower images leave too much of them idle. */
+static bool rows_suit(const dsconv_shape *shape) {
+    return cuda_rows_applicable(shape) && shape->q >= 40 && shape->mid_channels > 16;
+}
 
 static const char *refuse(const gpu_context *context, const dsconv_shape *shape) {
     if (context->capability != 90)
@@ -44,12 +42,10 @@ static const char *refuse(const gpu_context *context, const dsconv_shape *shape)
     if (shape->problem.dtype == DSCONV_F32 && shape->problem.math == DSCONV_STRICT &&
         shape->mid_channels < 16)
         return "strict math in f32 needs at least 16 channels of mid";
+    if (!rows_suit(shape) && !cuda_small_applicable(shape))
+        return "needs images that span less than 2^30 elements, strides and padding of less than "
+               "2^29";
     return gpu_algo_portable.refuse(context, shape);
-}
-
-/* Strips are 64 pixels wide and 64 channels deep: narrower images leave too much of them idle. */
-static bool rows_suit(const dsconv_shape *shape) {
-    return cuda_rows_applicable(shape) && shape->q >= 40 && shape->mid_channels > 16;
 }
 
 /* With fewer channels most of a step of 64 would be zeros. */
@@ -61,53 +57,48 @@ static gpuError_t pack(const gpu_plan *plan) {
     return cuda_small_pack(plan, &((const fused_data *)plan->data)->small);
 }
 
-/* The tile kernel: of any problem, or in the arithmetic of the strip kernel for its problems. */
-static gpuError_t prepare_tiles(const gpu_context *context, gpu_plan *plan, int variant, bool strip,
+static gpuError_t prepare_tiles(const gpu_context *context, const gpu_conv *conv, int variant,
                                 fused_data *data) {
-    const gpu_conv *conv = &plan->conv;
-    const tiles_variant *v = &variants[variant];
-    const auto &chosen = strip ? v->strip : conv->r == 3 && conv->s == 3 ? v->three : v->any;
-    data->kernel = chosen.kernel;
-    data->shared_size = chosen.shared_size;
+    data->tiles = variants[variant].kernel;
+    data->tiles_shared_size = variants[variant].shared_size;
     const int64_t tiles =
         gpu_ceil_div(conv->pixels, SM90_PIXELS) * gpu_ceil_div(conv->k, SM90_OUTPUTS);
-    data->blocks = tiles < context->compute_units ? (int)tiles : context->compute_units;
-    plan->kernel = v->name;
-    return cudaFuncSetAttribute((const void *)data->kernel,
-                                cudaFuncAttributeMaxDynamicSharedMemorySize, data->shared_size);
+    data->tiles_blocks = tiles < context->compute_units ? (int)tiles : context->compute_units;
+    return cudaFuncSetAttribute((const void *)data->tiles,
+                                cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                data->tiles_shared_size);
 }
 
 static gpuError_t prepare(const gpu_context *context, const dsconv_shape *shape, gpu_plan *plan) {
     fused_data *data = (fused_data *)plan->data;
     plan->uses_tf32 = plan->math == DSCONV_TF32 && plan->dtype == DSCONV_F32;
     const int variant = plan->uses_tf32 ? CUDA_F32_TF32 : (int)plan->dtype;
-    const bool strip = rows_suit(shape);
-    if (!strip && cuda_small_applicable(shape)) {
+    if (!rows_suit(shape)) {
         plan->pack = pack;
         const gpuError_t error = cuda_small_prepare(context, plan, variant, &data->small);
         plan->kernel = cuda_small_name(&data->small);
         return error;
     }
-    gpuError_t error = prepare_tiles(context, plan, variant, strip, data);
-    if (error == cudaSuccess && strip) {
-        error = cuda_rows_prepare(context, plan, variant, &data->rows);
-        plan->kernel = cuda_rows_name(&data->rows);
-    }
-    return error;
+    const gpuError_t error = prepare_tiles(context, &plan->conv, variant, data);
+    if (error != cudaSuccess)
+        return error;
+    const gpuError_t rows_error = cuda_rows_prepare(context, plan, variant, &data->rows);
+    plan->kernel = cuda_rows_name(&data->rows);
+    return rows_error;
 }
 
 static gpuError_t launch(const gpu_plan *plan, const gpu_conv *conv, gpuStream_t stream) {
     const fused_data *data = (const fused_data *)plan->data;
     gpuError_t error;
-    if (data->rows.variant && cuda_rows_launch(&data->rows, conv, stream, &error))
-        return error;
     if (data->small.variant)
         return cuda_small_launch(plan, &data->small, conv, stream);
+    if (cuda_rows_launch(&data->rows, conv, stream, &error))
+        return error;
     gpu_conv copy = *conv;
     void *list[] = {&copy};
-    return cudaLaunchKernel((const void *)data->kernel, dim3((unsigned)data->blocks),
-                            dim3(sm90_tiles_config<sm90_f32_strict, 0>::THREADS), list,
-                            (size_t)data->shared_size, stream);
+    return cudaLaunchKernel((const void *)data->tiles, dim3((unsigned)data->tiles_blocks),
+                            dim3(sm90_tiles_config<sm90_f32_strict>::THREADS), list,
+                            (size_t)data->tiles_shared_size, stream);
 }
 
 const gpu_algo cuda_algo_fused = {"fused", refuse, prefer, prepare, launch};

@@ -7,34 +7,57 @@ enum { SMALL_MOST_CLUSTER = 8 };
 static const cuda_small_variant *const variants[CUDA_VARIANTS] = {
     &cuda_small_f32_strict, &cuda_small_f16_strict, &cuda_small_bf16_strict, &cuda_small_f32_tf32};
 
-static int window_of(const gpu_conv *conv) {
-    const bool square = conv->r == conv->s && conv->dil_w == 1;
-    if (square && (conv->s == 3 || conv->s == 5) && (conv->stride_w == 1 || conv->stride_w == 2))
-        return (conv->s == 3 ? SMALL_3_STRIDE_1 : SMALL_5_STRIDE_1) + (conv->stride_w == 2);
-    return conv->dil_w == 1 && conv->stride_w == 1 ? SMALL_SLIDING : SMALL_ANY;
+/* How a row of output is cut into runs, and the kernel's window for them. */
+struct small_cut {
+    int window;
+    int64_t gap, row_runs;
+};
+
+/* Runs in a row, each of pixels `gap` apart; as many side by side interleave. */
+static int64_t row_runs_of(int64_t columns, int64_t gap) {
+    const int64_t group = SMALL_RUN * gap, rest = columns % group;
+    return columns / group * gap + (rest < gap ? rest : gap);
+}
+
+/* Pixels of a run are one or two taps apart where that leaves few of them beyond the row. */
+static small_cut cut_of(const gpu_conv *conv) {
+    int64_t common = conv->stride_w, rest = conv->dil_w;
+    while (rest != 0) {
+        const int64_t next = common % rest;
+        common = rest;
+        rest = next;
+    }
+    const int64_t stride = conv->stride_w / common, gap = conv->dil_w / common;
+    const int64_t row_runs = row_runs_of(conv->q, gap), fewest = row_runs_of(conv->q, 1);
+    if (stride > 2 || row_runs > fewest + fewest / 2)
+        return {SMALL_ANY, 1, fewest};
+    const bool square = conv->r == conv->s && (conv->s == 3 || conv->s == 5);
+    const int window = !square        ? SMALL_SLIDING_STRIDE_1
+                       : conv->s == 3 ? SMALL_3_STRIDE_1
+                                      : SMALL_5_STRIDE_1;
+    return {window + (stride == 2), gap, row_runs};
 }
 
 static int64_t padded_channels(const gpu_conv *conv) {
     return gpu_ceil_div(conv->mid_channels, 64) * 64;
 }
 
-/* One more than the largest offset of an element. */
-static double span(const int64_t strides[4], double n, double c, double h, double w) {
-    return (n - 1) * strides[0] + (c - 1) * strides[1] + (h - 1) * strides[2] +
-           (w - 1) * strides[3] + 1;
+/* One more than the largest offset of an element in an image. */
+static double span(const int64_t strides[4], double c, double h, double w) {
+    return (c - 1) * strides[1] + (h - 1) * strides[2] + (w - 1) * strides[3] + 1;
 }
 
 bool cuda_small_applicable(const dsconv_shape *shape) {
     const dsconv_problem *pb = &shape->problem;
-    const double limit = 0x1p30; /* also of a window's reach beyond the image */
-    const double n = (double)pb->n, k = (double)pb->k, p = (double)shape->p, q = (double)shape->q;
+    const double limit = 0x1p30, reach = 0x1p29; /* reach: of windows beyond the image, too */
+    const double k = (double)pb->k, p = (double)shape->p, q = (double)shape->q;
     const double mid = (double)shape->mid_channels, taps = (double)pb->r * pb->s;
-    return span(pb->x_strides, n, (double)pb->c, (double)pb->h, (double)pb->w) < limit &&
-           span(pb->y_strides, n, k, p, q) < limit &&
-           span(pb->residual_strides, n, k, p, q) < limit &&
-           span(shape->mid_strides, n, mid, p, q) < limit && (mid + 64) * (taps + 1) < limit &&
-           (k + 16) * (mid + 64) < limit && (p + 1) * pb->stride_h + pb->r * pb->dil_h < limit &&
-           (q + 1) * pb->stride_w + pb->s * pb->dil_w < limit;
+    return span(pb->x_strides, (double)pb->c, (double)pb->h, (double)pb->w) < limit &&
+           span(pb->y_strides, k, p, q) < limit && span(pb->residual_strides, k, p, q) < limit &&
+           span(shape->mid_strides, mid, p, q) < limit && (mid + 64) * (taps + 1) < limit &&
+           (k + 16) * (mid + 64) < limit &&
+           (p + 1) * (double)pb->stride_h + (double)pb->r * (double)pb->dil_h < reach &&
+           (q + 1) * (double)pb->stride_w + (double)pb->s * (double)pb->dil_w < reach;
 }
 
 /* The largest chunk of channels that leaves room for two blocks on a multiprocessor. */
@@ -51,9 +74,13 @@ static int output_blocks_of(const gpu_conv *conv, int outputs, int *cluster) {
     return clusters * *cluster;
 }
 
-/* Runs of pixels in all. */
+static int64_t images_of(const gpu_conv *conv) {
+    return conv->pixels / (conv->p * conv->q);
+}
+
+/* Runs of pixels in an image. */
 static int64_t runs_of(const gpu_conv *conv) {
-    return conv->pixels / conv->q * gpu_ceil_div(conv->q, SMALL_RUN);
+    return conv->p * cut_of(conv).row_runs;
 }
 
 /* Estimates a launch in microseconds, up to a constant: what a block does, times how often the
@@ -63,8 +90,9 @@ static double cost(const gpu_context *context, const gpu_conv *conv, int pixels,
                    bool split) {
     const double taps = (double)conv->r * conv->s, channels = (double)padded_channels(conv);
     int cluster;
-    const double blocks = (double)gpu_ceil_div(runs_of(conv), pixels / SMALL_RUN) *
-                          output_blocks_of(conv, outputs, &cluster);
+    const double blocks =
+        (double)gpu_ceil_div(images_of(conv) * runs_of(conv), pixels / SMALL_RUN) *
+        output_blocks_of(conv, outputs, &cluster);
     const double chunks =
         (double)gpu_ceil_div(padded_channels(conv), chunk_of(padded_channels(conv), pixels, split));
     const double depthwise = pixels * channels * taps / cluster * 45e-6;
@@ -88,12 +116,12 @@ gpuError_t cuda_small_prepare(const gpu_context *context, gpu_plan *plan, int va
             small->variant = v;
             small->pixels = 8 << size;
             small->outputs = outputs;
-            small->kernel = (const void *)v->kernels[window_of(conv)][size];
+            small->kernel = (const void *)v->kernels[cut_of(conv).window][size];
         }
     }
     small->chunk = chunk_of(padded_channels(conv), small->pixels, v->split_mid);
-    small->shared_size = small->chunk / SMALL_EIGHT *
-                         (small->pixels * 4 * (v->split_mid ? 4 : 2) + 4) * (int)sizeof(float);
+    small->shared_size =
+        small->chunk / SMALL_EIGHT * small_pitch(small->pixels, v->split_mid) * (int)sizeof(float);
     small->output_blocks = output_blocks_of(conv, small->outputs, &small->cluster);
     const size_t element = plan->dtype == DSCONV_F32 ? 4 : 2;
     const size_t channels = (size_t)padded_channels(conv);
@@ -118,12 +146,13 @@ static small_args arguments(const gpu_plan *plan, const cuda_small *small, const
     args.mid_bound = cuda_is_bound(conv->act_mid);
     args.mid_low = cuda_lower_bound(conv->act_mid);
     args.mid_high = cuda_upper_bound(conv->act_mid);
-    args.out_bound = cuda_is_bound(conv->act_out) && conv->residual_kind == DSCONV_RESIDUAL_NONE;
+    args.out_bound = cuda_is_bound(conv->act_out);
     args.out_low = cuda_lower_bound(conv->act_out);
     args.out_high = cuda_upper_bound(conv->act_out);
-    args.runs = (int)runs_of(conv);
-    args.row_runs = small_divisor::of((int)gpu_ceil_div(conv->q, SMALL_RUN));
+    const small_cut cut = cut_of(conv);
+    args.row_runs = small_divisor::of((int)cut.row_runs);
     args.rows = small_divisor::of((int)conv->p);
+    args.gap = small_divisor::of((int)cut.gap);
     args.taps = (const float *)plan->packed;
     args.weights =
         (const uint4 *)(args.taps + (int64_t)args.channels * ((int64_t)conv->r * conv->s + 1));
@@ -145,38 +174,14 @@ static __global__ void pack_taps_kernel(small_args s) {
     ((float *)s.taps)[i - channel + place] = v;
 }
 
-/* A thread an element of the pointwise weights. */
-template <class T, bool ROUND> __global__ void pack_weights_kernel(small_args s) {
-    const gpu_conv &a = s.conv;
-    const int64_t i = (int64_t)blockIdx.x * SMALL_THREADS + threadIdx.x;
-    const int64_t channel = i % s.channels, output = i / s.channels;
-    if (output >= (a.k + 15) / 16 * 16)
-        return;
-    float v = 0.0F;
-    if (channel < a.mid_channels && output < a.k)
-        v = a.weights.pw[channel * a.k + output];
-    const int lane = (int)(output % 16 / 2 * 4 + channel % 4);
-    const int e = (int)(output % 2 + channel / 4 % 2 * 2);
-    const int64_t place = output / 16 * 16 * s.channels +
-                          small_fragments<T, 8>::place(channel / SMALL_EIGHT, lane, e);
-    gpu_store<T>((void *)s.weights, place, ROUND ? round_tf32(v) : v);
-}
-
-static int variant_of(const gpu_plan *plan) {
-    return plan->uses_tf32 ? CUDA_F32_TF32 : (int)plan->dtype;
-}
-
 gpuError_t cuda_small_pack(const gpu_plan *plan, const cuda_small *small) {
-    static void (*const kernels[CUDA_VARIANTS])(small_args) = {
-        pack_weights_kernel<gpu_f32, false>, pack_weights_kernel<gpu_f16, false>,
-        pack_weights_kernel<gpu_bf16, false>, pack_weights_kernel<gpu_f32, true>};
     const small_args args = arguments(plan, small, &plan->conv);
     const int64_t taps = args.channels * ((int64_t)plan->conv.r * plan->conv.s + 1);
     const int64_t weights = args.channels * gpu_ceil_div(plan->conv.k, 16) * 16;
     gpuError_t error =
         gpu_launch(pack_taps_kernel, gpu_ceil_div(taps, SMALL_THREADS), SMALL_THREADS, 0, args);
     if (error == cudaSuccess)
-        error = gpu_launch(kernels[variant_of(plan)], gpu_ceil_div(weights, SMALL_THREADS),
+        error = gpu_launch(small->variant->pack_weights, gpu_ceil_div(weights, SMALL_THREADS),
                            SMALL_THREADS, 0, args);
     return error;
 }
@@ -189,15 +194,20 @@ static bool aligned(const gpu_plan *plan, const void *at, int count, int64_t n, 
            (uintptr_t)at % (size_t)(count * size < 16 ? count * size : 16) == 0;
 }
 
-gpuError_t cuda_small_launch(const gpu_plan *plan, const cuda_small *small, const gpu_conv *conv,
-                             gpuStream_t stream) {
-    small_args args = arguments(plan, small, conv);
-    const gpu_strides *xs = &conv->xs, *ys = &conv->ys;
-    args.words = xs->c == 1 && conv->multiplier == 1 && conv->mid_channels % SMALL_EIGHT == 0 &&
-                 aligned(plan, conv->x, plan->dtype == DSCONV_F32 ? 4 : 8, xs->n, xs->h, xs->w);
-    args.groups = xs->w == 1 && conv->w % 4 == 0 && conv->pad_left == (conv->s - 1) / 2 &&
-                  aligned(plan, conv->x, 4, xs->n, xs->h, xs->c);
-    args.pairs = ys->c == 1 && aligned(plan, conv->y, 2, ys->n, ys->h, ys->w);
+static const void *advance(const void *at, int64_t bytes) {
+    return at ? (const char *)at + bytes : NULL;
+}
+
+/* Launches for the images from `first` on. */
+static gpuError_t launch_images(const gpu_plan *plan, const cuda_small *small, small_args args,
+                                int64_t first, int64_t images, gpuStream_t stream) {
+    gpu_conv *conv = &args.conv;
+    const int64_t skipped = first * (plan->dtype == DSCONV_F32 ? 4 : 2);
+    conv->x = advance(conv->x, skipped * conv->xs.n);
+    conv->residual = advance(conv->residual, skipped * conv->rs.n);
+    conv->y = (void *)advance(conv->y, skipped * conv->ys.n);
+    conv->mid = (void *)advance(conv->mid, skipped * conv->ms.n);
+    args.runs = (int)(images * runs_of(conv));
     const int64_t blocks =
         gpu_ceil_div(args.runs, small->pixels / SMALL_RUN) * small->output_blocks;
     cudaLaunchAttribute attribute = {};
@@ -212,4 +222,23 @@ gpuError_t cuda_small_launch(const gpu_plan *plan, const cuda_small *small, cons
     config.numAttrs = small->cluster > 1;
     void *list[] = {&args};
     return cudaLaunchKernelExC(&config, small->kernel, list);
+}
+
+gpuError_t cuda_small_launch(const gpu_plan *plan, const cuda_small *small, const gpu_conv *conv,
+                             gpuStream_t stream) {
+    small_args args = arguments(plan, small, conv);
+    const gpu_strides *xs = &conv->xs, *ys = &conv->ys;
+    args.words = xs->c == 1 && conv->multiplier == 1 && conv->mid_channels % SMALL_EIGHT == 0 &&
+                 aligned(plan, conv->x, plan->dtype == DSCONV_F32 ? 4 : 8, xs->n, xs->h, xs->w);
+    args.groups = xs->w == 1 && conv->w % 4 == 0 && conv->pad_left == (conv->s - 1) / 2 &&
+                  conv->dil_w == 1 && aligned(plan, conv->x, 4, xs->n, xs->h, xs->c);
+    args.pairs = ys->c == 1 && aligned(plan, conv->y, 2, ys->n, ys->h, ys->w);
+    /* Runs and blocks of a launch are numbered in 31 bits: a batch may take several. */
+    const int64_t images = images_of(conv), limit = (int64_t)1 << 30;
+    const int64_t most = limit / (runs_of(conv) * small->output_blocks);
+    const int64_t step = most < 1 ? 1 : most;
+    gpuError_t error = cudaSuccess;
+    for (int64_t n = 0; n < images && error == cudaSuccess; n += step)
+        error = launch_images(plan, small, args, n, images - n < step ? images - n : step, stream);
+    return error;
 }

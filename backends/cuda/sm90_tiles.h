@@ -1,5 +1,5 @@
 /*
- * Fused convolution on Hopper for every problem: any type, layout, strides, window, channels.
+ * Fused convolution on Hopper for the problems of sm90_rows.h at any address, in its arithmetic.
  *
  * Blocks walk over tiles of 64 output pixels (of the row of all n * p * q) x 128 output channels.
  * Depthwise warps load their windows straight from memory and write mid 64 channels at a time; two
@@ -17,9 +17,8 @@
 enum { SM90_PIXEL_PITCH = SM90_PIXELS + 4, SM90_OUTPUT_PITCH = SM90_OUTPUTS + 4 };
 enum { SM90_STAGE = SM90_OUTPUTS * SM90_PIXEL_PITCH };
 
-template <class Numerics, int Window> struct sm90_tiles_config : Numerics {
+template <class Numerics> struct sm90_tiles_config : Numerics {
     using Numerics::TILE_BYTES;
-    static constexpr int WINDOW = Window; /* 3, or 0 for any */
     static constexpr int TILES = 2;
     static constexpr int DEPTHWISE_THREADS = 256, MMA_THREADS = 256;
     static constexpr int THREADS = DEPTHWISE_THREADS + MMA_THREADS;
@@ -69,7 +68,6 @@ __device__ void sm90_tiles_depthwise(const gpu_conv &a, typename Config::shared 
         threads_sync<Config::DEPTHWISE_THREADS>(1); /* all are done with the windows before */
         gpu_locate_windows(a, s.windows, walk.pixel(), thread, Config::DEPTHWISE_THREADS);
         threads_sync<Config::DEPTHWISE_THREADS>(1);
-        const bool write_mid = a.mid && walk.output() == 0;
         for (int64_t first = 0; first < a.mid_channels; first += SM90_CHANNELS) {
             int64_t left = a.mid_channels - first;
             int count = left < SM90_CHANNELS ? (int)left : (int)SM90_CHANNELS;
@@ -77,9 +75,8 @@ __device__ void sm90_tiles_depthwise(const gpu_conv &a, typename Config::shared 
             __syncwarp();
             char *to = s.tile[tile.slot];
             bool odd = false;
-            gpu_depthwise<typename Config::T, Config::WINDOW, SM90_CHANNELS,
-                          Config::DEPTHWISE_THREADS>(
-                a, s.windows, thread, first, count, walk.pixels(a), write_mid,
+            gpu_depthwise<typename Config::T, 3, SM90_CHANNELS, Config::DEPTHWISE_THREADS>(
+                a, s.windows, thread, first, count, walk.pixels(a), false,
                 [&](int channel, int pixel, float value) {
                     Config::put(to, channel, pixel, value, odd);
                 });

@@ -5,12 +5,12 @@
  * write mid into shared memory, all channels or a chunk; then each warp multiplies 16 or 32
  * outputs, with weights that come from memory straight into registers, the first before mid is
  * begun. Blocks that have the same pixels are a cluster: each computes a part of mid for all of
- * them. Every problem, any strides; offsets fit 32 bits.
+ * them. Every problem, any strides; offsets in an image fit 32 bits.
  */
 #ifndef DSCONV_CUDA_SMALL_H
 #define DSCONV_CUDA_SMALL_H
 
-#include "../gpu/gpu_finish.h"
+#include "../gpu/gpu_value.h"
 #include "small_depthwise.h"
 #include "small_mma.h"
 
@@ -22,52 +22,91 @@ template <int Pixels> struct small_size {
     static constexpr int OUTPUTS = 16 * ROWS; /* of a warp */
 };
 
-template <class T>
-__device__ __noinline__ float small_finish_call(const gpu_conv &a, float sum, int residual) {
-    return gpu_finish<T>(a, sum, residual);
+/* Where the outputs of a lane's pixel lie in y or the residual, the first that of channel 0. */
+__device__ __forceinline__ int64_t small_offset(const gpu_strides &strides, const small_run &at,
+                                                int q) {
+    return at.n * strides.n + (at.p * (int)strides.h + q * (int)strides.w);
 }
 
-/* Finishes a lane's sums of two outputs and stores them, at once where they are a word. */
+/* A lane's outputs of one tile: its pixels' in channel `output`, then in the next. */
+template <class T> struct small_outputs {
+    const small_args &s;
+    int first_run, output, column; /* column: of a run's four */
+
+    /* Calls back with index into four values, pixel's run, column of y. */
+    template <class Call> __device__ __forceinline__ void each(int tile, Call call) const {
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const small_run at(s, first_run + tile * 2 + i);
+            const int q = at.q + column * s.gap.divisor;
+            if (at.exists && q < (int)s.conv.q)
+                call(i, at, q);
+        }
+    }
+    __device__ __forceinline__ void load(float (&v)[4], int tile) const {
+        const gpu_conv &a = s.conv;
+        each(tile, [&](int i, const small_run &at, int q) {
+            const int64_t from = small_offset(a.rs, at, q) + output * (int)a.rs.c;
+            v[i] = gpu_load<T>(a.residual, from);
+            if (output + 1 < (int)a.k)
+                v[i + 2] = gpu_load<T>(a.residual, from + (int)a.rs.c);
+        });
+    }
+    /* At once where two outputs are a word. */
+    __device__ __forceinline__ void store(const float (&v)[4], int tile) const {
+        const gpu_conv &a = s.conv;
+        const bool both = output + 1 < (int)a.k;
+        each(tile, [&](int i, const small_run &at, int q) {
+            struct alignas(2 * sizeof(typename T::raw)) {
+                typename T::raw v[2];
+            } word = {{T::store(v[i]), T::store(v[i + 2])}};
+            typename T::raw *const to =
+                (typename T::raw *)a.y + (small_offset(a.ys, at, q) + output * (int)a.ys.c);
+            if (s.pairs && both) {
+                *(decltype(word) *)to = word;
+            } else {
+                to[0] = word.v[0];
+                if (both)
+                    to[a.ys.c] = word.v[1];
+            }
+        });
+    }
+};
+
+/* Finishes a lane's sums of two outputs and stores them. All residuals are read first: they may be
+ * y's own, and then come at once. */
 template <class T, int TILES>
 __device__ __forceinline__ void small_finish(const small_args &s, const float (&sum)[TILES][4],
                                              int first_run, int output, int lane) {
     const gpu_conv &a = s.conv;
     if (output >= (int)a.k)
         return;
-    const bool both = output + 1 < (int)a.k;
-    const float bias[2] = {a.weights.bias_pw[output], both ? a.weights.bias_pw[output + 1] : 0.0F};
+    const small_outputs<T> outputs = {s, first_run, output, lane % 4};
+    const float bias[2] = {a.weights.bias_pw[output],
+                           output + 1 < (int)a.k ? a.weights.bias_pw[output + 1] : 0.0F};
+    float residual[TILES][4] = {};
+    if (a.residual_kind != DSCONV_RESIDUAL_NONE)
 #pragma unroll
-    for (int i = 0; i < TILES * 2; i++) {
-        const small_run at(s, first_run + i);
-        const int q = at.q + lane % 4;
-        if (!at.exists || q >= (int)a.q)
-            continue;
-        const int y =
-            at.n * (int)a.ys.n + at.p * (int)a.ys.h + q * (int)a.ys.w + output * (int)a.ys.c;
-        const int residual =
-            at.n * (int)a.rs.n + at.p * (int)a.rs.h + q * (int)a.rs.w + output * (int)a.rs.c;
-        struct alignas(2 * sizeof(typename T::raw)) {
-            typename T::raw v[2];
-        } word = {};
-        float v[2] = {sum[i / 2][i % 2] + bias[0], sum[i / 2][i % 2 + 2] + bias[1]};
-        if (s.out_bound) {
-            v[0] = clamp_f32(v[0], s.out_low, s.out_high);
-            v[1] = clamp_f32(v[1], s.out_low, s.out_high);
-        } else {
-            v[0] = small_finish_call<T>(a, v[0], residual);
-            if (both)
-                v[1] = small_finish_call<T>(a, v[1], residual + (int)a.rs.c);
+        for (int t = 0; t < TILES; t++)
+            outputs.load(residual[t], t);
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+        float v[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            v[i] = sum[t][i] + bias[i / 2];
+            if (a.residual_kind == DSCONV_RESIDUAL_BEFORE_ACT)
+                v[i] += residual[t][i];
         }
-        word.v[0] = T::store(v[0]);
-        word.v[1] = T::store(v[1]);
-        typename T::raw *const to = (typename T::raw *)a.y + y;
-        if (s.pairs && both) {
-            *(decltype(word) *)to = word;
-        } else {
-            to[0] = word.v[0];
-            if (both)
-                to[a.ys.c] = word.v[1];
+        if (!s.out_bound)
+            small_activate_four(a.act_out, v);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            v[i] = s.out_bound ? clamp_f32(v[i], s.out_low, s.out_high) : v[i];
+            if (a.residual_kind == DSCONV_RESIDUAL_AFTER_ACT)
+                v[i] += residual[t][i];
         }
+        outputs.store(v, t);
     }
 }
 

@@ -2,7 +2,7 @@
 #ifndef DSCONV_CUDA_SMALL_DEPTHWISE_H
 #define DSCONV_CUDA_SMALL_DEPTHWISE_H
 
-#include "../gpu/gpu_activation.h"
+#include "small_activation.h"
 #include "small_window.h"
 
 /* What a block computes of mid: some steps of the tile in shared memory. */
@@ -25,26 +25,30 @@ __device__ __forceinline__ void small_activate(const small_args &s,
         return;
     }
 #pragma unroll
-    for (int i = 0; i < SMALL_RUN * CHANNELS; i++) {
-        const int c = i % CHANNELS;
-        float &v = value[i / CHANNELS][c];
+    for (int c = 0; c < CHANNELS; c++) {
         const bool exists = channel + c / 2 + c % 2 * 4 < (int)s.conv.mid_channels;
-        v = exists ? gpu_activate_call(s.conv.act_mid, v) : 0.0F;
+        float v[4];
+#pragma unroll
+        for (int e = 0; e < SMALL_RUN; e++)
+            v[e] = value[e][c];
+        small_activate_four(s.conv.act_mid, v);
+#pragma unroll
+        for (int e = 0; e < SMALL_RUN; e++)
+            value[e][c] = exists ? v[e] : 0.0F;
     }
 }
 
 /* Writes a run's mid to memory, from `channel` on. */
 template <class T, int CHANNELS>
 __device__ __forceinline__ void small_write_mid(const gpu_conv &a, const small_run &at,
-                                                const float (&value)[SMALL_RUN][CHANNELS],
+                                                const float (&value)[SMALL_RUN][CHANNELS], int gap,
                                                 int channel) {
+    const int64_t row = at.n * a.ms.n + at.p * (int)a.ms.h;
 #pragma unroll
     for (int i = 0; i < SMALL_RUN * CHANNELS; i++) {
-        const int q = at.q + i / CHANNELS, c = i % CHANNELS, j = channel + c / 2 + c % 2 * 4;
+        const int q = at.q + i / CHANNELS * gap, c = i % CHANNELS, j = channel + c / 2 + c % 2 * 4;
         if (at.exists && q < (int)a.q && j < (int)a.mid_channels)
-            gpu_store<T>(
-                a.mid, at.n * (int)a.ms.n + at.p * (int)a.ms.h + q * (int)a.ms.w + j * (int)a.ms.c,
-                value[i / CHANNELS][c]);
+            gpu_store<T>(a.mid, row + (q * (int)a.ms.w + j * (int)a.ms.c), value[i / CHANNELS][c]);
     }
 }
 
@@ -65,7 +69,7 @@ __device__ __forceinline__ bool small_task(const small_args &s, Tile tile, const
     small_window(Window(), s, read, taps + s.channels, small_place(s.conv, at), sum);
     small_activate(s, sum, channel + u);
     if (part.write_mid)
-        small_write_mid<typename Numerics::T>(s.conv, at, sum, channel + u);
+        small_write_mid<typename Numerics::T>(s.conv, at, sum, s.gap.divisor, channel + u);
     bool odd = false;
 #pragma unroll
     for (int e = 0; e < SMALL_RUN; e++)
@@ -88,7 +92,7 @@ __device__ __forceinline__ bool small_depthwise(const small_args &s, Tile tile, 
         const small_run at(s, first_run + run);
 #pragma unroll 1
         for (int step = part.begin + thread % SHARE; step < part.end; step += SHARE) {
-            const small_words<typename Numerics::T> read(s.conv,
+            const small_words<typename Numerics::T> read(s, at,
                                                          part.first_channel + step * SMALL_EIGHT);
             odd |= small_task<Numerics, Window>(s, tile, part, read, at, run, step, 0);
         }
@@ -100,8 +104,8 @@ __device__ __forceinline__ bool small_depthwise(const small_args &s, Tile tile, 
     const small_run at(s, first_run + run);
 #pragma unroll 1
     for (int step = part.begin + first; step < part.end; step += SHARE / 4) {
-        const small_elements<typename Numerics::T> read(s, part.first_channel + step * SMALL_EIGHT +
-                                                               u);
+        const small_elements<typename Numerics::T> read(
+            s, at, part.first_channel + step * SMALL_EIGHT + u);
         odd |= small_task<Numerics, Window>(s, tile, part, read, at, run, step, u);
     }
     return odd;

@@ -156,4 +156,22 @@ template <class Numerics, class Tile, int ROWS, int TILES> struct small_sums {
     }
 };
 
+/* Packs the weights; a thread an element. */
+template <class Numerics> __global__ void small_pack_weights(small_args s) {
+    typedef typename Numerics::T T;
+    const gpu_conv &a = s.conv;
+    const int64_t i = (int64_t)blockIdx.x * SMALL_THREADS + threadIdx.x;
+    const int64_t channel = i % s.channels, output = i / s.channels;
+    if (output >= (a.k + 15) / 16 * 16)
+        return;
+    float v = 0.0F;
+    if (channel < a.mid_channels && output < a.k)
+        v = a.weights.pw[channel * a.k + output];
+    const int lane = (int)(output % 16 / 2 * 4 + channel % 4);
+    const int e = (int)(output % 2 + channel / 4 % 2 * 2);
+    const int64_t place = output / 16 * 16 * s.channels +
+                          small_fragments<T, 8>::place(channel / SMALL_EIGHT, lane, e);
+    gpu_store<T>((void *)s.weights, place, Numerics::SPLIT_WEIGHTS ? v : round_tf32(v));
+}
+
 #endif

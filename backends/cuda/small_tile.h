@@ -41,12 +41,14 @@ struct small_args {
     int pairs;            /* whether two outputs of y are a word */
     int runs;             /* in all */
     float mid_low, mid_high, out_low, out_high; /* activations, unless one is not a bound */
-    int mid_bound, out_bound;                   /* whether it is; that of the output alone, too */
+    int mid_bound, out_bound;                   /* whether it is */
     small_divisor row_runs, rows;               /* runs in a row of output; rows in an image */
+    small_divisor gap;                          /* columns from a run's pixel to the next */
 };
 
 /* SMALL_RUN pixels of a row of output, some perhaps beyond its end, by the run's number; runs
- * beyond the last one repeat it. */
+ * beyond the last one repeat it. With dilation they lie `gap` apart, so that their windows share
+ * columns; runs then interleave. */
 struct small_run {
     int n, p, q;
     bool exists;
@@ -55,18 +57,24 @@ struct small_run {
         : exists(number < s.runs) {
         number = min(number, s.runs - 1);
         const int row = s.row_runs.quotient(number);
-        q = (number - row * s.row_runs.divisor) * SMALL_RUN;
+        const int of_row = number - row * s.row_runs.divisor;
+        q = of_row + s.gap.quotient(of_row) * (SMALL_RUN - 1) * s.gap.divisor;
         n = s.rows.quotient(row);
         p = row - n * s.rows.divisor;
     }
 };
 
+/* Words of a step of the tile below. What lies between steps keeps both stages from bank
+ * conflicts. */
+constexpr int small_pitch(int pixels, bool split_mid) {
+    return pixels * 4 * (split_mid ? 4 : 2) + 4;
+}
+
 /* Mid in shared memory: steps of 8 channels, in a step a row for each pixel, in it the words that a
- * lane has of operand B: channels u and u + 4, and what rounding took from them. What lies between
- * steps keeps both stages from bank conflicts. */
+ * lane has of operand B: channels u and u + 4, and what rounding took from them. */
 template <class Numerics, int Pixels> struct small_tile {
     static constexpr int WORD = Numerics::SPLIT_MID ? 4 : 2;
-    static constexpr int PITCH = Pixels * 4 * WORD + 4; /* of steps */
+    static constexpr int PITCH = small_pitch(Pixels, Numerics::SPLIT_MID);
     float *at;
 
     /* The row of a run's pixel. */

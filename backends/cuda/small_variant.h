@@ -9,7 +9,8 @@ typedef void (*small_kernel_function)(small_args);
 
 enum small_windows {
     SMALL_ANY,
-    SMALL_SLIDING,
+    SMALL_SLIDING_STRIDE_1,
+    SMALL_SLIDING_STRIDE_2,
     SMALL_3_STRIDE_1,
     SMALL_3_STRIDE_2,
     SMALL_5_STRIDE_1,
@@ -22,6 +23,7 @@ enum small_sizes { SMALL_8, SMALL_16, SMALL_32, SMALL_64, SMALL_SIZES }; /* pixe
 struct cuda_small_variant {
     const char *name;
     small_kernel_function kernels[SMALL_WINDOWS][SMALL_SIZES];
+    small_kernel_function pack_weights;
     bool split_mid;
 };
 
@@ -40,11 +42,13 @@ extern const cuda_small_variant cuda_small_f32_strict, cuda_small_f32_tf32, cuda
 #define SMALL_VARIANT(name)                                                                        \
     const cuda_small_variant cuda_small_##name = {                                                 \
         "small_" #name,                                                                            \
-        {SMALL_KERNELS(sm90_##name, small_any), SMALL_KERNELS(sm90_##name, small_sliding),         \
+        {SMALL_KERNELS(sm90_##name, small_any), SMALL_KERNELS(sm90_##name, small_sliding<1>),      \
+         SMALL_KERNELS(sm90_##name, small_sliding<2>),                                             \
          SMALL_KERNELS(sm90_##name, small_square<3, 1>),                                           \
          SMALL_KERNELS(sm90_##name, small_square<3, 2>),                                           \
          SMALL_KERNELS(sm90_##name, small_square<5, 1>),                                           \
          SMALL_KERNELS(sm90_##name, small_square<5, 2>)},                                          \
+        small_pack_weights<sm90_##name>,                                                           \
         sm90_##name::SPLIT_MID}
 
 #endif

@@ -12,12 +12,12 @@
 #include "../gpu/gpu_depthwise.h"
 #include "small_tile.h"
 
-/* Windows of a kernel: WIDTH x WIDTH with STRIDE along a row; any with stride and dilation 1 along
- * a row; any at all. */
+/* Windows of a kernel: WIDTH x WIDTH or any, with pixels of a run STRIDE taps apart along a row;
+ * any at all. */
 template <int Width, int Stride> struct small_square {
     static constexpr int WIDTH = Width, STRIDE = Stride;
 };
-struct small_sliding {};
+template <int Stride> struct small_sliding { static constexpr int STRIDE = Stride; };
 struct small_any {};
 
 /* Eight channels, neighbours in memory, in the order of the taps. Channels that do not exist are
@@ -26,10 +26,12 @@ template <class T> struct small_words {
     static constexpr int CHANNELS = SMALL_EIGHT;
     const typename T::raw *x;
     int w, column_stride; /* columns there are to read */
+    int tap;              /* columns from a tap to the next */
 
-    __device__ small_words(const gpu_conv &a, int channel)
-        : x((const typename T::raw *)a.x + channel),
-          w(channel < (int)a.mid_channels ? (int)a.w : 0), column_stride((int)a.xs.w) {
+    __device__ __forceinline__ small_words(const small_args &s, const small_run &at, int channel)
+        : x((const typename T::raw *)s.conv.x + (at.n * s.conv.xs.n + channel)),
+          w(channel < (int)s.conv.mid_channels ? (int)s.conv.w : 0),
+          column_stride((int)s.conv.xs.w), tap((int)s.conv.dil_w) {
     }
     /* A column of a row that begins at `row`, which is inside the image or not. */
     __device__ __forceinline__ void column(float (&v)[CHANNELS], bool inside, int row,
@@ -51,7 +53,7 @@ template <class T> struct small_words {
                                             int left) const {
 #pragma unroll
         for (int i = 0; i < COLUMNS; i++)
-            column(v[i], inside, row, left + i);
+            column(v[i], inside, row, left + i * tap);
     }
 };
 
@@ -60,12 +62,12 @@ template <class T> struct small_elements {
     static constexpr int CHANNELS = 2;
     const typename T::raw *x;
     int plane[CHANNELS], w[CHANNELS]; /* w: columns there are to read */
-    int column_stride;
+    int column_stride, tap;
     bool groups;
 
-    __device__ small_elements(const small_args &s, int channel)
-        : x((const typename T::raw *)s.conv.x), column_stride((int)s.conv.xs.w),
-          groups(s.groups != 0) {
+    __device__ __forceinline__ small_elements(const small_args &s, const small_run &at, int channel)
+        : x((const typename T::raw *)s.conv.x + at.n * s.conv.xs.n),
+          column_stride((int)s.conv.xs.w), tap((int)s.conv.dil_w), groups(s.groups != 0) {
         const gpu_conv &a = s.conv;
 #pragma unroll
         for (int c = 0; c < CHANNELS; c++) {
@@ -91,7 +93,7 @@ template <class T> struct small_elements {
         if (!groups) {
 #pragma unroll
             for (int i = 0; i < COLUMNS; i++)
-                column(v[i], inside, row, left + i);
+                column(v[i], inside, row, left + i * tap);
             return;
         }
         constexpr int SHIFT = (4 - PAD % 4) % 4, GROUPS = (SHIFT + COLUMNS + 3) / 4;
@@ -141,14 +143,20 @@ __device__ __forceinline__ void small_add_tap(float (&sum)[SMALL_RUN][CHANNELS],
             sum[e][c] = fmaf(column[first + e * STRIDE][c], factor[c], sum[e][c]);
 }
 
-/* The windows of a run: tap (0, 0) of its first pixel, and the offset of its image. */
+/* The windows of a run: tap (0, 0) of its first pixel. */
 struct small_place {
-    int image, top, left;
+    int top, left;
     __device__ __forceinline__ small_place(const gpu_conv &a, const small_run &at)
-        : image(at.n * (int)a.xs.n), top(at.p * (int)a.stride_h - (int)a.pad_top),
+        : top(at.p * (int)a.stride_h - (int)a.pad_top),
           left(at.q * (int)a.stride_w - (int)a.pad_left) {
     }
 };
+
+/* The smallest tap, at most `taps`, that lies at or beyond `bound`. */
+__device__ __forceinline__ int small_first_tap(int origin, int bound, int dilation, int taps) {
+    const int distance = max(bound - origin, 0);
+    return min(dilation == 1 ? distance : (distance + dilation - 1) / dilation, taps);
+}
 
 /* Adds all taps; `taps` begins with tap 0. */
 template <class Square, class Read>
@@ -163,39 +171,42 @@ __device__ __forceinline__ void small_window(Square, const small_args &s, const 
         const int y = at.top + r * (int)a.dil_h;
         const bool inside = (unsigned)y < (unsigned)a.h;
         float column[COLUMNS][Read::CHANNELS];
-        read.template columns<(WIDTH - 1) / 2>(column, inside,
-                                               inside ? at.image + y * (int)a.xs.h : 0, at.left);
+        read.template columns<(WIDTH - 1) / 2>(column, inside, inside ? y * (int)a.xs.h : 0,
+                                               at.left);
 #pragma unroll
         for (int t = 0; t < WIDTH; t++)
             small_add_tap<STRIDE>(sum, column, t, taps + (r * WIDTH + t) * s.channels);
     }
 }
 
-template <class Read>
-__device__ __forceinline__ void small_window(small_sliding, const small_args &s, const Read &read,
-                                             const float *taps, const small_place &at,
-                                             float (&sum)[SMALL_RUN][Read::CHANNELS]) {
-    constexpr int BATCH = 4, KEPT = SMALL_RUN - 1;
+template <int STRIDE, class Read>
+__device__ __forceinline__ void
+small_window(small_sliding<STRIDE>, const small_args &s, const Read &read, const float *taps,
+             const small_place &at, float (&sum)[SMALL_RUN][Read::CHANNELS]) {
+    constexpr int BATCH = STRIDE == 1 ? 4 : 2, KEPT = (SMALL_RUN - 1) * STRIDE;
     const gpu_conv &a = s.conv;
-    const int r_end = gpu_first_tap(at.top, a.h, a.dil_h, a.r);
-    const int begin = max(0, -(at.left + KEPT)), end = min(a.s, (int)a.w - at.left);
+    const int dilation = (int)a.dil_w, w = (int)a.w;
+    const int r_end = small_first_tap(at.top, (int)a.h, (int)a.dil_h, a.r);
+    const int begin = small_first_tap(at.left + KEPT * dilation, 0, dilation, a.s);
+    const int end = small_first_tap(at.left, w, dilation, a.s);
 #pragma unroll 1
-    for (int r = gpu_first_tap(at.top, 0, a.dil_h, a.r); r < r_end; r++) {
-        const int row = at.image + (at.top + r * (int)a.dil_h) * (int)a.xs.h;
+    for (int r = small_first_tap(at.top, 0, (int)a.dil_h, a.r); r < r_end; r++) {
+        const int row = (at.top + r * (int)a.dil_h) * (int)a.xs.h;
         const float *tap = taps + (r * a.s + begin) * s.channels;
+        int x = at.left + begin * dilation;
         float column[KEPT + BATCH][Read::CHANNELS];
 #pragma unroll
-        for (int i = 0; i < KEPT; i++)
-            read.column(column[i], true, row, at.left + begin + i);
+        for (int i = 0; i < KEPT; i++, x += dilation)
+            read.column(column[i], true, row, x);
         int t = begin;
 #pragma unroll 1
         for (; t + BATCH <= end; t += BATCH) {
 #pragma unroll
-            for (int i = 0; i < BATCH; i++)
-                read.column(column[KEPT + i], true, row, at.left + t + KEPT + i);
+            for (int i = 0; i < BATCH; i++, x += dilation)
+                read.column(column[KEPT + i], true, row, x);
 #pragma unroll
             for (int i = 0; i < BATCH; i++, tap += s.channels)
-                small_add_tap<1>(sum, column, i, tap);
+                small_add_tap<STRIDE>(sum, column, i, tap);
 #pragma unroll
             for (int i = 0; i < KEPT; i++)
 #pragma unroll
@@ -203,9 +214,9 @@ __device__ __forceinline__ void small_window(small_sliding, const small_args &s,
                     column[i][c] = column[BATCH + i][c];
         }
 #pragma unroll 1
-        for (; t < end; t++, tap += s.channels) {
-            read.column(column[KEPT], true, row, at.left + t + KEPT);
-            small_add_tap<1>(sum, column, 0, tap);
+        for (; t < end; t++, x += dilation, tap += s.channels) {
+            read.column(column[KEPT], true, row, x);
+            small_add_tap<STRIDE>(sum, column, 0, tap);
 #pragma unroll
             for (int i = 0; i < KEPT; i++)
 #pragma unroll
@@ -220,19 +231,22 @@ __device__ __forceinline__ void small_window(small_any, const small_args &s, con
                                              const float *taps, const small_place &at,
                                              float (&sum)[SMALL_RUN][Read::CHANNELS]) {
     const gpu_conv &a = s.conv;
-    const int r_end = gpu_first_tap(at.top, a.h, a.dil_h, a.r);
+    const int dilation = (int)a.dil_w, w = (int)a.w, step = s.gap.divisor * (int)a.stride_w;
+    const int r_end = small_first_tap(at.top, (int)a.h, (int)a.dil_h, a.r);
+    const int begin = small_first_tap(at.left + (SMALL_RUN - 1) * step, 0, dilation, a.s);
+    const int end = small_first_tap(at.left, w, dilation, a.s);
 #pragma unroll 1
-    for (int r = gpu_first_tap(at.top, 0, a.dil_h, a.r); r < r_end; r++) {
-        const int row = at.image + (at.top + r * (int)a.dil_h) * (int)a.xs.h;
-#pragma unroll 1
-        for (int t = 0; t < a.s; t++) {
+    for (int r = small_first_tap(at.top, 0, (int)a.dil_h, a.r); r < r_end; r++) {
+        const int row = (at.top + r * (int)a.dil_h) * (int)a.xs.h;
+#pragma unroll 2
+        for (int t = begin; t < end; t++) {
             float factor[Read::CHANNELS], column[SMALL_RUN][Read::CHANNELS];
             small_load_taps(factor, taps + (r * a.s + t) * s.channels);
 #pragma unroll
             for (int e = 0; e < SMALL_RUN; e++) {
-                const int x = at.left + e * (int)a.stride_w + t * (int)a.dil_w;
+                const int x = at.left + e * step + t * dilation;
                 read.column(column[e], true, row, x);
-                const bool inside = (unsigned)x < (unsigned)a.w;
+                const bool inside = (unsigned)x < (unsigned)w;
 #pragma unroll
                 for (int c = 0; c < Read::CHANNELS; c++)
                     sum[e][c] = inside ? fmaf(column[e][c], factor[c], sum[e][c]) : sum[e][c];
