@@ -154,7 +154,7 @@ static bool describe(const cuda_rows *rows, bool channels_last, CUtensorMap *map
 }
 
 float cuda_lower_bound(dsconv_activation act) {
-    return act.kind == DSCONV_ACT_NONE ? -INFINITY : 0.0F;
+    return cuda_is_bound(act) && act.kind != DSCONV_ACT_NONE ? 0.0F : -INFINITY;
 }
 
 float cuda_upper_bound(dsconv_activation act) {

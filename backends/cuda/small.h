@@ -99,10 +99,10 @@ __device__ __forceinline__ void small_finish(const small_args &s, const float (&
                 v[i] += residual[t][i];
         }
         if (!s.out_bound)
-            small_activate_four(a.act_out, v);
+            small_activate_four(a.act_out, v[0], v[1], v[2], v[3]);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            v[i] = s.out_bound ? clamp_f32(v[i], s.out_low, s.out_high) : v[i];
+            v[i] = clamp_f32(v[i], s.out_low, s.out_high);
             if (a.residual_kind == DSCONV_RESIDUAL_AFTER_ACT)
                 v[i] += residual[t][i];
         }
@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(SMALL_THREADS, 2)
     const int block = (int)(blockIdx.x % s.output_blocks);
     const int first_run = (int)(blockIdx.x / s.output_blocks) * Size::RUNS;
     const int rank = s.cluster > 1 ? cluster_rank() : 0;
-    const bool whole = s.conv.weights.extreme[1] != 0, any = s.conv.weights.extreme[0] != 0;
+    const bool whole = s.conv.weights.extreme[1] != 0;
     /* Larger blocks need the registers for mid: their weights are loaded after it. */
     constexpr bool AHEAD = Size::ROWS == 1;
 
@@ -240,8 +240,7 @@ __global__ void __launch_bounds__(SMALL_THREADS, 2)
         const small_part part = {first, min(rank * part_steps, steps),
                                  min((rank + 1) * part_steps, steps),
                                  s.conv.mid && block < s.cluster};
-        bool odd = any ? small_depthwise_any<Numerics, Size::RUNS>(s, tile, first_run, part)
-                       : small_depthwise<Numerics, Window, Size::RUNS>(s, tile, first_run, part);
+        bool odd = small_depthwise<Numerics, Window, Size::RUNS>(s, tile, first_run, part);
         odd = s.cluster > 1 ? small_share(tile, part, part_steps, steps, s.cluster, rank, odd,
                                           &barrier, first / s.chunk & 1)
                             : __syncthreads_or(odd);

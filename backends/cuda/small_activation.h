@@ -33,9 +33,10 @@ static __device__ __noinline__ float4 small_activate_call(dsconv_activation act,
     }
 }
 
-__device__ __forceinline__ void small_activate_four(dsconv_activation act, float (&v)[4]) {
-    const float4 result = small_activate_call(act, make_float4(v[0], v[1], v[2], v[3]));
-    v[0] = result.x, v[1] = result.y, v[2] = result.z, v[3] = result.w;
+__device__ __forceinline__ void small_activate_four(dsconv_activation act, float &a, float &b,
+                                                    float &c, float &d) {
+    const float4 v = small_activate_call(act, make_float4(a, b, c, d));
+    a = v.x, b = v.y, c = v.z, d = v.w;
 }
 
 #endif

@@ -40,8 +40,8 @@ struct small_args {
     int groups;           /* whether four columns of x are a word, the first 0 or pad_left away */
     int pairs;            /* whether two outputs of y are a word */
     int runs;             /* in all */
-    float mid_low, mid_high, out_low, out_high; /* activations, unless one is not a bound */
-    int mid_bound, out_bound;                   /* whether it is */
+    float mid_low, mid_high, out_low, out_high; /* activations that are bounds, else infinite */
+    int mid_bound, out_bound;                   /* whether they are */
     small_divisor row_runs, rows;               /* runs in a row of output; rows in an image */
     small_divisor gap;                          /* columns from a run's pixel to the next */
 };

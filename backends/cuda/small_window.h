@@ -20,18 +20,17 @@ template <int Width, int Stride> struct small_square {
 template <int Stride> struct small_sliding { static constexpr int STRIDE = Stride; };
 struct small_any {};
 
-/* Eight channels, neighbours in memory, in the order of the taps. Channels that do not exist are
- * zeros, as outside the image: no Inf or NaN of x meets the zeros that are their taps. */
+/* Eight channels, neighbours in memory, in the order of the taps. Instead of channels that do not
+ * exist it reads others. */
 template <class T> struct small_words {
     static constexpr int CHANNELS = SMALL_EIGHT;
     const typename T::raw *x;
-    int w, column_stride; /* columns there are to read */
-    int tap;              /* columns from a tap to the next */
+    int w, column_stride, tap; /* tap: columns from a tap to the next */
 
     __device__ __forceinline__ small_words(const small_args &s, const small_run &at, int channel)
-        : x((const typename T::raw *)s.conv.x + (at.n * s.conv.xs.n + channel)),
-          w(channel < (int)s.conv.mid_channels ? (int)s.conv.w : 0),
-          column_stride((int)s.conv.xs.w), tap((int)s.conv.dil_w) {
+        : x((const typename T::raw *)s.conv.x +
+            (at.n * s.conv.xs.n + min(channel, (int)s.conv.mid_channels - SMALL_EIGHT))),
+          w((int)s.conv.w), column_stride((int)s.conv.xs.w), tap((int)s.conv.dil_w) {
     }
     /* A column of a row that begins at `row`, which is inside the image or not. */
     __device__ __forceinline__ void column(float (&v)[CHANNELS], bool inside, int row,
@@ -57,23 +56,23 @@ template <class T> struct small_words {
     }
 };
 
-/* Channels u and u + 4 of a step, anywhere in memory. */
+/* Channels u and u + 4 of a step, anywhere in memory; as above where they do not exist. */
 template <class T> struct small_elements {
     static constexpr int CHANNELS = 2;
-    const typename T::raw *x;
-    int plane[CHANNELS], w[CHANNELS]; /* w: columns there are to read */
-    int column_stride, tap;
+    const typename T::raw *x[CHANNELS];
+    int w, column_stride, tap;
     bool groups;
 
     __device__ __forceinline__ small_elements(const small_args &s, const small_run &at, int channel)
-        : x((const typename T::raw *)s.conv.x + at.n * s.conv.xs.n),
-          column_stride((int)s.conv.xs.w), tap((int)s.conv.dil_w), groups(s.groups != 0) {
+        : w((int)s.conv.w), column_stride((int)s.conv.xs.w), tap((int)s.conv.dil_w),
+          groups(s.groups != 0) {
         const gpu_conv &a = s.conv;
 #pragma unroll
         for (int c = 0; c < CHANNELS; c++) {
-            const int j = channel + c * 4, safe = min(j, (int)a.mid_channels - 1);
-            w[c] = j == safe ? (int)a.w : 0;
-            plane[c] = (a.multiplier == 1 ? safe : safe / (int)a.multiplier) * (int)a.xs.c;
+            int j = min(channel + c * 4, (int)a.mid_channels - 1);
+            if (a.multiplier != 1)
+                j /= (int)a.multiplier;
+            x[c] = (const typename T::raw *)a.x + (at.n * a.xs.n + j * (int)a.xs.c);
         }
     }
     __device__ __forceinline__ void column(float (&v)[CHANNELS], bool inside, int row,
@@ -81,8 +80,8 @@ template <class T> struct small_elements {
 #pragma unroll
         for (int c = 0; c < CHANNELS; c++) {
             typename T::raw raw = 0;
-            if (inside && (unsigned)at < (unsigned)w[c])
-                raw = __ldg(x + (row + at * column_stride + plane[c]));
+            if (inside && (unsigned)at < (unsigned)w)
+                raw = __ldg(x[c] + (row + at * column_stride));
             v[c] = T::load(raw);
         }
     }
@@ -107,8 +106,8 @@ template <class T> struct small_elements {
             for (int g = 0; g < GROUPS; g++) {
                 const int at = left - SHIFT + g * 4;
                 group u = {};
-                if (inside && (unsigned)at < (unsigned)w[c])
-                    u.word = __ldg((decltype(&u.word))(x + (row + at + plane[c])));
+                if (inside && (unsigned)at < (unsigned)w)
+                    u.word = __ldg((decltype(&u.word))(x[c] + (row + at)));
 #pragma unroll
                 for (int i = 0; i < 4; i++)
                     if (g * 4 + i >= SHIFT && g * 4 + i < SHIFT + COLUMNS)
