@@ -77,13 +77,12 @@ template <class T> struct small_outputs {
  * y's own, and then come at once. */
 template <class T, int TILES>
 __device__ __forceinline__ void small_finish(const small_args &s, const float (&sum)[TILES][4],
-                                             int first_run, int output, int lane) {
+                                             const float (&bias)[2], int first_run, int output,
+                                             int lane) {
     const gpu_conv &a = s.conv;
     if (output >= (int)a.k)
         return;
     const small_outputs<T> outputs = {s, first_run, output, lane % 4};
-    const float bias[2] = {a.weights.bias_pw[output],
-                           output + 1 < (int)a.k ? a.weights.bias_pw[output + 1] : 0.0F};
     float residual[TILES][4] = {};
     if (a.residual_kind != DSCONV_RESIDUAL_NONE)
 #pragma unroll
@@ -151,6 +150,7 @@ template <class Numerics, class Size> struct small_warp {
     bool exists[2];         /* rows of 16 outputs */
     sums_type sums = {};
     fragments weights[ROWS] = {};
+    float bias[ROWS][2] = {};
     const uint4 *next; /* weights, of the first row */
     int row_words;
 
@@ -163,6 +163,17 @@ template <class Numerics, class Size> struct small_warp {
         exists[1] = exists[0] && first + 16 < s.conv.k;
         output = first + lane / 4 * 2;
         next = s.weights + (int64_t)(first / 16) * row_words;
+#pragma unroll
+        for (int m = 0; m < ROWS; m++)
+            if (lane == 0 && exists[m])
+                cache_prefetch(next + m * row_words, row_words * 16);
+    }
+
+    __device__ __forceinline__ void load_bias(const gpu_conv &a) {
+#pragma unroll
+        for (int i = 0; i < ROWS * 2; i++)
+            if (output + i / 2 * 16 + i % 2 < (int)a.k)
+                bias[i / 2][i % 2] = a.weights.bias_pw[output + i / 2 * 16 + i % 2];
     }
 
     __device__ __forceinline__ void load() {
@@ -205,8 +216,8 @@ template <class Numerics, class Size> struct small_warp {
     __device__ __forceinline__ void finish(const small_args &s, int first_run) const {
 #pragma unroll
         for (int m = 0; m < ROWS; m++)
-            small_finish<typename Numerics::T>(s, sums.d[m], first_run + half * Size::TILES * 2,
-                                               output + m * 16, lane);
+            small_finish<typename Numerics::T>(
+                s, sums.d[m], bias[m], first_run + half * Size::TILES * 2, output + m * 16, lane);
     }
 };
 
@@ -219,7 +230,8 @@ __global__ void __launch_bounds__(SMALL_THREADS, 2)
     const int block = (int)(blockIdx.x % s.output_blocks);
     const int first_run = (int)(blockIdx.x / s.output_blocks) * Size::RUNS;
     const int rank = s.cluster > 1 ? cluster_rank() : 0;
-    const bool whole = s.conv.weights.extreme[1] != 0;
+    /* What any of these says comes late: it is not waited for before mid is computed. */
+    const bool whole = s.conv.weights.extreme[1] != 0, any = s.conv.weights.extreme[0] != 0;
     /* Larger blocks need the registers for mid: their weights are loaded after it. */
     constexpr bool AHEAD = Size::ROWS == 1;
 
@@ -241,12 +253,18 @@ __global__ void __launch_bounds__(SMALL_THREADS, 2)
                                  min((rank + 1) * part_steps, steps),
                                  s.conv.mid && block < s.cluster};
         bool odd = small_depthwise<Numerics, Window, Size::RUNS>(s, tile, first_run, part);
+        if (any) {
+            __syncthreads();
+            odd = small_depthwise_any<Numerics, Size::RUNS>(s, tile, first_run, part);
+        }
         odd = s.cluster > 1 ? small_share(tile, part, part_steps, steps, s.cluster, rank, odd,
                                           &barrier, first / s.chunk & 1)
                             : __syncthreads_or(odd);
         if (warp.exists[0]) {
             if (!AHEAD)
                 warp.load();
+            if (first == 0)
+                warp.load_bias(s.conv);
 #pragma unroll 1
             for (int at = 0; at < channels; at += SM90_CHANNELS)
                 warp.multiply(s, {tile.word(warp.half * Size::TILES * 8, 0, 0)}, first + at,

@@ -124,8 +124,6 @@ __device__ __noinline__ bool small_depthwise_any(const small_args &s, Tile tile,
 template <class Numerics, class Window, int RUNS, class Tile>
 __device__ __forceinline__ bool small_depthwise(const small_args &s, Tile tile, int first_run,
                                                 const small_part &part) {
-    if (s.conv.weights.extreme[0] != 0)
-        return small_depthwise_any<Numerics, RUNS>(s, tile, first_run, part);
     /* Where steps are few, pairs of channels keep more threads at work. */
     return s.words && (part.end - part.begin) * 2 * RUNS > SMALL_THREADS
                ? small_depthwise_words<Numerics, Window, RUNS>(s, tile, first_run, part)

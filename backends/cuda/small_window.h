@@ -47,13 +47,6 @@ template <class T> struct small_words {
         for (int c = 0; c < CHANNELS; c++)
             v[c] = T::load(u.element[c / 2 + c % 2 * 4]);
     }
-    template <int PAD, int COLUMNS>
-    __device__ __forceinline__ void columns(float (&v)[COLUMNS][CHANNELS], bool inside, int row,
-                                            int left) const {
-#pragma unroll
-        for (int i = 0; i < COLUMNS; i++)
-            column(v[i], inside, row, left + i * tap);
-    }
 };
 
 /* Channels u and u + 4 of a step, anywhere in memory; as above where they do not exist. */
@@ -85,16 +78,10 @@ template <class T> struct small_elements {
             v[c] = T::load(raw);
         }
     }
-    /* PAD: that of the left, for groups. */
+    /* Columns from `left` on where groups are words and the first column has pad PAD. */
     template <int PAD, int COLUMNS>
-    __device__ __forceinline__ void columns(float (&v)[COLUMNS][CHANNELS], bool inside, int row,
-                                            int left) const {
-        if (!groups) {
-#pragma unroll
-            for (int i = 0; i < COLUMNS; i++)
-                column(v[i], inside, row, left + i * tap);
-            return;
-        }
+    __device__ __forceinline__ void words(float (&v)[COLUMNS][CHANNELS], bool inside, int row,
+                                          int left) const {
         constexpr int SHIFT = (4 - PAD % 4) % 4, GROUPS = (SHIFT + COLUMNS + 3) / 4;
         union group {
             typename std::conditional<sizeof(typename T::raw) == 4, uint4, uint2>::type word;
@@ -157,11 +144,11 @@ __device__ __forceinline__ int small_first_tap(int origin, int bound, int dilati
     return min(dilation == 1 ? distance : (distance + dilation - 1) / dilation, taps);
 }
 
-/* Adds all taps; `taps` begins with tap 0. */
-template <class Square, class Read>
-__device__ __forceinline__ void small_window(Square, const small_args &s, const Read &read,
-                                             const float *taps, const small_place &at,
-                                             float (&sum)[SMALL_RUN][Read::CHANNELS]) {
+/* Adds all taps of a square window; load(column, inside, row) reads a row's columns. */
+template <class Square, int CHANNELS, class Load>
+__device__ __forceinline__ void small_add_rows(const small_args &s, const float *taps,
+                                               const small_place &at,
+                                               float (&sum)[SMALL_RUN][CHANNELS], Load load) {
     constexpr int WIDTH = Square::WIDTH, STRIDE = Square::STRIDE;
     constexpr int COLUMNS = (SMALL_RUN - 1) * STRIDE + WIDTH;
     const gpu_conv &a = s.conv;
@@ -169,20 +156,41 @@ __device__ __forceinline__ void small_window(Square, const small_args &s, const 
     for (int r = 0; r < WIDTH; r++) {
         const int y = at.top + r * (int)a.dil_h;
         const bool inside = (unsigned)y < (unsigned)a.h;
-        float column[COLUMNS][Read::CHANNELS];
-        read.template columns<(WIDTH - 1) / 2>(column, inside, inside ? y * (int)a.xs.h : 0,
-                                               at.left);
+        float column[COLUMNS][CHANNELS];
+        load(column, inside, inside ? y * (int)a.xs.h : 0);
 #pragma unroll
         for (int t = 0; t < WIDTH; t++)
             small_add_tap<STRIDE>(sum, column, t, taps + (r * WIDTH + t) * s.channels);
     }
 }
 
+/* Adds all taps; `taps` begins with tap 0. */
+template <class Square, class Read>
+__device__ __forceinline__ void small_window(Square, const small_args &s, const Read &read,
+                                             const float *taps, const small_place &at,
+                                             float (&sum)[SMALL_RUN][Read::CHANNELS]) {
+    constexpr int COLUMNS = (SMALL_RUN - 1) * Square::STRIDE + Square::WIDTH;
+    typedef float columns[COLUMNS][Read::CHANNELS];
+    if constexpr (Read::CHANNELS == 2)
+        if (read.groups) {
+            small_add_rows<Square>(s, taps, at, sum, [&](columns &v, bool inside, int row) {
+                read.template words<(Square::WIDTH - 1) / 2>(v, inside, row, at.left);
+            });
+            return;
+        }
+    small_add_rows<Square>(s, taps, at, sum, [&](columns &v, bool inside, int row) {
+#pragma unroll
+        for (int i = 0; i < COLUMNS; i++)
+            read.column(v[i], inside, row, at.left + i * read.tap);
+    });
+}
+
 template <int STRIDE, class Read>
 __device__ __forceinline__ void
 small_window(small_sliding<STRIDE>, const small_args &s, const Read &read, const float *taps,
              const small_place &at, float (&sum)[SMALL_RUN][Read::CHANNELS]) {
-    constexpr int BATCH = STRIDE == 1 ? 4 : 2, KEPT = (SMALL_RUN - 1) * STRIDE;
+    constexpr int KEPT = (SMALL_RUN - 1) * STRIDE;
+    constexpr int BATCH = Read::CHANNELS == 2 ? 8 : 4 / STRIDE; /* taps at once */
     const gpu_conv &a = s.conv;
     const int dilation = (int)a.dil_w, w = (int)a.w;
     const int r_end = small_first_tap(at.top, (int)a.h, (int)a.dil_h, a.r);
@@ -197,30 +205,20 @@ small_window(small_sliding<STRIDE>, const small_args &s, const Read &read, const
 #pragma unroll
         for (int i = 0; i < KEPT; i++, x += dilation)
             read.column(column[i], true, row, x);
-        int t = begin;
 #pragma unroll 1
-        for (; t + BATCH <= end; t += BATCH) {
+        for (int t = begin; t < end; t += BATCH) {
 #pragma unroll
             for (int i = 0; i < BATCH; i++, x += dilation)
                 read.column(column[KEPT + i], true, row, x);
 #pragma unroll
             for (int i = 0; i < BATCH; i++, tap += s.channels)
-                small_add_tap<STRIDE>(sum, column, i, tap);
+                if (t + i < end)
+                    small_add_tap<STRIDE>(sum, column, i, tap);
 #pragma unroll
             for (int i = 0; i < KEPT; i++)
 #pragma unroll
                 for (int c = 0; c < Read::CHANNELS; c++)
                     column[i][c] = column[BATCH + i][c];
-        }
-#pragma unroll 1
-        for (; t < end; t++, x += dilation, tap += s.channels) {
-            read.column(column[KEPT], true, row, x);
-            small_add_tap<STRIDE>(sum, column, 0, tap);
-#pragma unroll
-            for (int i = 0; i < KEPT; i++)
-#pragma unroll
-                for (int c = 0; c < Read::CHANNELS; c++)
-                    column[i][c] = column[i + 1][c];
         }
     }
 }
