@@ -80,9 +80,9 @@ static double tile_cost(const nchw_plan *f, int threads, int64_t vector, int64_t
         return total / blocks * ceil(blocks / threads) +
                tiles * 2e4 / (double)f->shape.mid_channels;
     }
-    /* Each thread gets consecutive tiles, all but the last of an image full. */
-    double most = ceil(tiles / threads);
-    return fmax(total / threads, rest > 0 && full == 0 ? most * times[1] : most * total / tiles);
+    /* Each thread gets consecutive tiles; the busiest has the fewest that end an image. */
+    const double most = ceil(tiles / threads), last = floor(most * (double)p->n / tiles);
+    return (most - last) * times[0] + last * times[rest > 0];
 }
 
 static bool fits(const nchw_plan *f) {
