@@ -25,20 +25,19 @@ void CPU_NAME(nchw_depthwise_begin)(nchw_depthwise *s, const nchw_plan *plan, co
         .tile = tile,
         .row = scratch,
         .slots = (tile->rows - 1) * plan->step_p + (p->r - 1) * plan->step_r + 1,
-        .direct = p->dtype == DSCONV_F32 && p->x_strides[3] == 1 && p->stride_w == 1,
         .x = x,
         .first = clamp(-x, 0, count),
         .last = clamp(p->w - x, 0, count),
         .loaded = {-1, -1},
-        .rows = CPU_NAME(nchw_rows_for)(p),
         .call = {.step_p = plan->step_p,
                  .step_r = plan->step_r,
                  .tap = plan->tap,
-                 .phase_pitch = plan->phase_pitch,
                  .overrun = tile->cols <= VL,
                  .pitch = tile->pitch,
                  .cols = tile->cols},
     };
+    s->rows = CPU_NAME(nchw_rows_for)(p, &s->phases);
+    s->direct = p->dtype == DSCONV_F32 && p->x_strides[3] == 1 && !s->phases;
     s->call.x = s->direct ? x : 0;
     s->call.width = s->direct ? p->w : plan->slot_pitch;
     s->call.clamp = epilogue_clamp(&plan->mid, &s->call.low, &s->call.high) &&
@@ -67,7 +66,8 @@ CPU_INLINE float load_one(const char *p, const dsconv_dtype type) {
 CPU_INLINE void copy_rows(const nchw_depthwise *s, float *memory, const char *plane,
                           const dsconv_dtype type) {
     const dsconv_problem *p = &s->plan->shape.problem;
-    const int64_t size = (int64_t)dtype_size(type), stride = p->stride_w, step = p->x_strides[3];
+    const int64_t size = (int64_t)dtype_size(type), step = p->x_strides[3];
+    const int64_t stride = s->phases ? p->stride_w : 1;
     const int64_t phase_pitch = s->plan->phase_pitch, last = s->last;
     for (int64_t i = 0; i < s->slots; i++) {
         if (s->row[i] < 0 || last <= s->first)

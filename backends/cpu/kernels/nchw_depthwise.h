@@ -11,7 +11,7 @@ typedef struct nchw_depthwise {
     const nchw_tile *tile;
     int64_t *row; /* [slot]: element offset of an input row in its plane, -1 outside the image */
     int64_t slots;
-    bool direct;
+    bool direct, phases;
     int64_t x;           /* image column of a slot's first element */
     int64_t first, last; /* elements of a copy that are inside the image */
     float *memory[2];    /* copies of even and odd channels */

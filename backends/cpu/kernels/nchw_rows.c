@@ -15,42 +15,65 @@ CPU_INLINE void store_row(const nchw_rows *a, float *d, int n, int64_t q, vf v) 
     if (count > n && i >= n * stride && i < n * stride + size)                                     \
     a##n = vf_fma(v, vf_set1(w[(i - n * stride) * size + s]), a##n)
 
-/* A row's inputs of a vector of columns at stride 1, the first of them in image column x; at an
- * edge some are outside the image. */
-#ifdef CPU_WINDOWS
-enum { REACH = 2 * VL }; /* columns that taps_at reads */
+CPU_INLINE vf load_column(const float *row, int64_t x, int64_t width, const bool edge) {
+    return edge ? vf_load_range(row, vrange_of(-x, width - x)) : vf_load(row);
+}
 
+/* A row's inputs of a vector of columns at stride 1 or 2, the first of them in image column x; at
+ * an edge some are outside the image. */
+#ifdef CPU_WINDOWS
 typedef struct taps {
-    vf low, high;
+    vf low, high, odd_low, odd_high; /* of stride 2: even and odd columns */
 } taps;
 
-CPU_INLINE taps taps_at(const float *row, int64_t x, int64_t width, const bool edge) {
-    if (!edge)
-        return (taps){vf_load(row), vf_load(row + VL)};
-    return (taps){vf_load_range(row, vrange_of(-x, width - x)),
-                  vf_load_range(row + VL, vrange_of(-x - VL, width - x - VL))};
+/* Columns that taps_at reads. */
+CPU_INLINE int64_t reach(const int stride) {
+    return (stride + 1) * VL;
 }
 
-CPU_INLINE vf tap(taps t, const int s) {
-    return vf_window(t.low, t.high, s);
+CPU_INLINE taps taps_at(const float *row, int64_t x, int64_t width, const int stride,
+                        const bool edge) {
+    const vf v0 = load_column(row, x, width, edge);
+    const vf v1 = load_column(row + VL, x + VL, width, edge);
+    taps t = {v0, v1, v0, v1};
+    if (stride == 2) {
+        const vf v2 = load_column(row + 2 * VL, x + 2 * VL, width, edge);
+        vf_split(v0, v1, &t.low, &t.odd_low);
+        vf_split(v2, v2, &t.high, &t.odd_high);
+    }
+    return t;
+}
+
+CPU_INLINE vf tap(taps t, const int s, const int stride) {
+    if (stride == 1)
+        return vf_window(t.low, t.high, s);
+    return s % 2 ? vf_window(t.odd_low, t.odd_high, s / 2) : vf_window(t.low, t.high, s / 2);
 }
 #else
-enum { REACH = VL + 6 };
-
 typedef struct taps {
     const float *row;
     int64_t x, width;
     bool edge;
 } taps;
 
-CPU_INLINE taps taps_at(const float *row, int64_t x, int64_t width, const bool edge) {
+CPU_INLINE int64_t reach(const int stride) {
+    return stride * VL + 6;
+}
+
+CPU_INLINE taps taps_at(const float *row, int64_t x, int64_t width, const int stride,
+                        const bool edge) {
+    (void)stride;
     return (taps){row, x, width, edge};
 }
 
-CPU_INLINE vf tap(taps t, const int s) {
-    if (!t.edge)
-        return vf_load(t.row + s);
-    return vf_load_range(t.row + s, vrange_of(-(t.x + s), t.width - (t.x + s)));
+CPU_INLINE vf tap(taps t, const int s, const int stride) {
+    if (stride == 1)
+        return load_column(t.row + s, t.x + s, t.width, t.edge);
+    const int pair = s / 2 * 2; /* one split serves two taps */
+    vf even, odd;
+    vf_split(load_column(t.row + pair, t.x + pair, t.width, t.edge),
+             load_column(t.row + pair + VL, t.x + pair + VL, t.width, t.edge), &even, &odd);
+    return s % 2 ? odd : even;
 }
 #endif
 
@@ -62,13 +85,10 @@ CPU_INLINE void undilated_at(const nchw_rows *a, const float *const *slot, float
     const float *w = a->w;
 #pragma GCC unroll 16
     for (int i = 0; i < (count - 1) * stride + size; i++) {
-        const float *row = slot[i] + q;
-        taps t;
-        if (stride == 1)
-            t = taps_at(row, a->x + q, a->width, edge);
+        const taps t = taps_at(slot[i] + q * stride, a->x + q * stride, a->width, stride, edge);
 #pragma GCC unroll 8
         for (int s = 0; s < size; s++) {
-            vf v = stride == 1 ? tap(t, s) : vf_load(row + s % 2 * a->phase_pitch + s / 2);
+            const vf v = tap(t, s, stride);
             TAP(0);
             TAP(1);
             TAP(2);
@@ -87,7 +107,7 @@ CPU_INLINE void undilated_at(const nchw_rows *a, const float *const *slot, float
 CPU_INLINE void undilated(const nchw_rows *a, const float *const *slot, float *d, const int size,
                           const int stride, const int count) {
     for (int64_t q = 0; q < a->cols; q += VL)
-        if (stride > 1 || (a->x + q >= 0 && a->x + q + REACH <= a->width))
+        if (a->x + q * stride >= 0 && a->x + q * stride + reach(stride) <= a->width)
             undilated_at(a, slot, d, q, size, stride, count, false);
         else
             undilated_at(a, slot, d, q, size, stride, count, true);
@@ -176,11 +196,13 @@ static const struct {
     {5, 2, undilated_5_2}, {7, 1, undilated_7_1}, {7, 2, undilated_7_2},
 };
 
-nchw_rows_fn *CPU_NAME(nchw_rows_for)(const dsconv_problem *p) {
+nchw_rows_fn *CPU_NAME(nchw_rows_for)(const dsconv_problem *p, bool *phases) {
+    *phases = false;
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
         if (p->r == kernels[i].size && p->s == kernels[i].size &&
             p->stride_h == kernels[i].stride && p->stride_w == kernels[i].stride && p->dil_h == 1 &&
             p->dil_w == 1)
             return kernels[i].rows;
+    *phases = p->stride_w > 1;
     return any_rows;
 }

@@ -11,7 +11,6 @@ typedef struct nchw_rows {
                          as zero and are not read */
     int64_t step_p, step_r;
     const int64_t *tap;
-    int64_t phase_pitch;
     const float *w;
     float bias, low, high;
     bool clamp;
@@ -22,7 +21,8 @@ typedef struct nchw_rows {
 
 typedef void nchw_rows_fn(const nchw_rows *a, const dsconv_problem *problem, int64_t count);
 
-/** The function that writes `count` rows of d for this problem. */
-nchw_rows_fn *CPU_NAME(nchw_rows_for)(const dsconv_problem *problem);
+/** The function that writes `count` rows of d for this problem. *phases: it wants the columns of
+ *  each remainder modulo the stride together, as plan->tap says. */
+nchw_rows_fn *CPU_NAME(nchw_rows_for)(const dsconv_problem *problem, bool *phases);
 
 #endif
