@@ -23,7 +23,7 @@ CPU_INLINE vf load_column(const float *row, int64_t x, int64_t width, const bool
  * an edge some are outside the image. */
 #ifdef CPU_WINDOWS
 typedef struct taps {
-    vf low, high, odd_low, odd_high; /* of stride 2: even and odd columns */
+    vf low, odd, high; /* of stride 2: even and odd columns, and the columns after them */
 } taps;
 
 /* Columns that taps_at reads. */
@@ -35,19 +35,17 @@ CPU_INLINE taps taps_at(const float *row, int64_t x, int64_t width, const int st
                         const bool edge) {
     const vf v0 = load_column(row, x, width, edge);
     const vf v1 = load_column(row + VL, x + VL, width, edge);
-    taps t = {v0, v1, v0, v1};
-    if (stride == 2) {
-        const vf v2 = load_column(row + 2 * VL, x + 2 * VL, width, edge);
-        vf_split(v0, v1, &t.low, &t.odd_low);
-        vf_split(v2, v2, &t.high, &t.odd_high);
-    }
+    if (stride == 1)
+        return (taps){v0, v0, v1};
+    taps t = {.high = load_column(row + 2 * VL, x + 2 * VL, width, edge)};
+    vf_split(v0, v1, &t.low, &t.odd);
     return t;
 }
 
 CPU_INLINE vf tap(taps t, const int s, const int stride) {
     if (stride == 1)
         return vf_window(t.low, t.high, s);
-    return s % 2 ? vf_window(t.odd_low, t.odd_high, s / 2) : vf_window(t.low, t.high, s / 2);
+    return vf_window_skip(s % 2 ? t.odd : t.low, t.high, s / 2, s % 2);
 }
 #else
 typedef struct taps {

@@ -143,6 +143,19 @@ CPU_INLINE vf vf_window(vf a, vf b, const int from) {
     }
 }
 
+/** As vf_window, with every other element of b, from the one at `odd` on. */
+CPU_INLINE vf vf_window_skip(vf a, vf b, const int from, const int odd) {
+#define AT(i) (from + (i) < VL ? from + (i) : VL + odd + 2 * (from + (i)-VL))
+    if (from == 0)
+        return a;
+    return _mm512_permutex2var_ps(a,
+                                  _mm512_setr_epi32(AT(0), AT(1), AT(2), AT(3), AT(4), AT(5), AT(6),
+                                                    AT(7), AT(8), AT(9), AT(10), AT(11), AT(12),
+                                                    AT(13), AT(14), AT(15)),
+                                  b);
+#undef AT
+}
+
 /** Separates the elements with even and odd index of a followed by b. */
 CPU_INLINE void vf_split(vf a, vf b, vf *even, vf *odd) {
     const __m512i pick =
