@@ -12,10 +12,11 @@
 /* Bytes of an image and its result, as floats, up to which they stay in the cache. */
 static const int64_t most_bytes = INT64_C(12) << 20;
 
-/* Planes of more pixels fill the vectors of the NCHW kernels. Turning them pays with so many
- * channels that few of their pixels are in the cache at a time, if each value that is turned enters
- * this many multiplications. */
-static const int64_t small_plane = 784, many_channels = 128, enough_products = 50;
+/* Planes of more pixels fill the vectors of the NCHW kernels. Turning them pays up to a size, with
+ * so many channels that few of their pixels are in the cache at a time, if each value that is
+ * turned enters this many multiplications. */
+static const int64_t small_plane = 784, most_plane = 1600, many_channels = 128,
+                     enough_products = 120;
 
 enum { LINE = 16 }; /* floats per cache line, a multiple of all vector lengths */
 
@@ -58,7 +59,10 @@ static const char *refuse(const cpu_context *context, const dsconv_shape *shape)
     const double y_plane = (double)shape->p * (double)shape->q;
     if (x_plane * (double)p->c + y_plane * (double)p->k > (double)most_bytes / sizeof(float))
         return "planes too large to turn in the cache";
-    if (fmax(x_plane, y_plane) > (double)small_plane &&
+    const double plane = fmax(x_plane, y_plane);
+    if (plane > (double)most_plane)
+        return "planes that fill vectors as they are";
+    if (plane > (double)small_plane &&
         (p->c < many_channels || p->k > p->c ||
          y_plane * (double)(p->r * p->s + p->k) < (double)enough_products * x_plane))
         return "planes with too little work to turn them";
