@@ -8,9 +8,9 @@
 #define panels       CPU_NAME(nchw_panel)
 #define epilogue_row CPU_NAME(epilogue_row)
 
-/* Panels that share a block of weights while it is in L1; also the run of pixels that is stored
- * to one channel before the next. */
-enum { GROUP = 8 };
+/* Panels that go through the output channels together: two stay in L1, many make long runs of
+ * pixels of a channel for stores past the caches. */
+enum { GROUP = 2, STREAM_GROUP = 8 };
 
 static nchw_tile tile_at(const nchw_plan *plan, int64_t index) {
     nchw_tile tile;
@@ -248,11 +248,12 @@ static int panel_vectors(int64_t left) {
 
 /* Output channels [begin, end) of a tile, in multiples of PW_ROWS. */
 static void pointwise(const stage *s, int64_t begin, int64_t end, background *next) {
+    const int most_panels = s->run->stream ? STREAM_GROUP : GROUP;
     int64_t v = 0;
     while (v < s->vectors) {
-        part_panel group[GROUP];
+        part_panel group[STREAM_GROUP];
         int size = 0;
-        for (; size < GROUP && v < s->vectors; size++) {
+        for (; size < most_panels && v < s->vectors; size++) {
             group[size] = panel_at(s, v, panel_vectors(s->vectors - v));
             v += group[size].vectors;
         }
