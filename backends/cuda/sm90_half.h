@@ -31,6 +31,18 @@
             asm("min.NaN." #type "x2 %0, %0, %1;" : "+r"(v) : "r"(high));                          \
             return v;                                                                              \
         }                                                                                          \
+        /* Of 4 pairs, the largest first and second magnitude; NaN are passed over. */             \
+        static __device__ __forceinline__ uint32_t largest(const uint4 &v) {                       \
+            uint32_t r;                                                                            \
+            asm("{\n.reg .b32 a, b, c, d;\n"                                                       \
+                "abs." #type "x2 a, %1;\nabs." #type "x2 b, %2;\n"                                 \
+                "abs." #type "x2 c, %3;\nabs." #type "x2 d, %4;\n"                                 \
+                "max." #type "x2 a, a, b;\nmax." #type "x2 c, c, d;\n"                             \
+                "max." #type "x2 %0, a, c;\n}"                                                     \
+                : "=r"(r)                                                                          \
+                : "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w));                                         \
+            return r;                                                                              \
+        }                                                                                          \
         static __device__ __forceinline__ void multiply(float (&d)[32], const uint32_t (&a)[4],    \
                                                         uint64_t b, int add) {                     \
             wgmma_##type(d, a, b, add);                                                            \
@@ -47,38 +59,22 @@ template <> struct sm90_half_format<gpu_f16> : sm90_f16 {
 
     /* Whether v is the sum of its parts; the first times SCALE must stay in range. */
     static __device__ __forceinline__ bool splits(float v) {
-        return fabsf(v) <= 32768.0F;
+        return fabsf(v) < 32760.0F; /* what rounds to less than 32768 */
     }
-    template <int COUNT> static __device__ __forceinline__ bool all_split(const float (&v)[COUNT]) {
-        float most = 0.0F;
-#pragma unroll
-        for (int i = 0; i < COUNT; i++)
-            most = fmaxf(most, fabsf(v[i]));
-        return splits(most);
+    /* The same of 8 values; `first`: their first parts. */
+    static __device__ __forceinline__ bool all_split(const float (&)[8], const uint4 &first) {
+        return ((largest(first) + 0x08000800) & 0x80008000) == 0; /* no half reaches 32768 */
     }
 };
 
 template <> struct sm90_half_format<gpu_bf16> : sm90_bf16 {
     static constexpr float SCALE = 1.0F;
 
-    static constexpr uint32_t LEAST = 2 * 0x21800000U - 1; /* of 2^-60, as below() has it */
-
-    /* Grows with |v|, but for zeros, which no number is above. */
-    static __device__ __forceinline__ uint32_t below(float v) {
-        return __float_as_uint(v) * 2 - 1;
-    }
     static __device__ __forceinline__ bool splits(float v) {
-        return below(v) >= LEAST && fabsf(v) <= 0x1p126F;
+        return sm90_splits(v);
     }
-    template <int COUNT> static __device__ __forceinline__ bool all_split(const float (&v)[COUNT]) {
-        float most = 0.0F;
-        uint32_t least = LEAST;
-#pragma unroll
-        for (int i = 0; i < COUNT; i++) {
-            most = fmaxf(most, fabsf(v[i]));
-            least = min(least, below(v[i]));
-        }
-        return least >= LEAST && most <= 0x1p126F;
+    static __device__ __forceinline__ bool all_split(const float (&v)[8], const uint4 &) {
+        return sm90_all_split(v);
     }
 };
 
@@ -112,13 +108,13 @@ template <class Type> struct sm90_half {
     /* Writes 8 pixels of a channel. A NaN may pass for what can be split: its parts are NaN. */
     static __device__ __forceinline__ void put(char *at, const float (&v)[8], bool &odd) {
         float rest[8];
+        uint4 packed[PARTS];
 #pragma unroll
         for (int i = 0; i < 8; i++)
             rest[i] = v[i];
 #pragma unroll
         for (int part = 0; part < PARTS; part++) {
-            uint4 packed;
-            uint32_t *const pairs = &packed.x;
+            uint32_t *const pairs = &packed[part].x;
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const uint32_t pair = format::pack(rest[2 * i], rest[2 * i + 1]);
@@ -132,9 +128,9 @@ template <class Type> struct sm90_half {
                     }
                 }
             }
-            *(uint4 *)(at + part * PLANE) = packed;
+            *(uint4 *)(at + part * PLANE) = packed[part];
         }
-        if (!format::all_split(v)) {
+        if (!format::all_split(v, packed[0])) {
             odd = true;
 #pragma unroll
             for (int i = 0; i < 8; i++)
@@ -171,66 +167,91 @@ template <class Type> struct sm90_half {
     }
 
     /* An MMA warpgroup: 64 output channels. Of every 8 pixels a thread has two neighbours:
-     * d[4 * u + {0, 1}] of row k, d[4 * u + {2, 3}] of k + 8. */
+     * d[4 * u + {0, 1}] of row k, d[4 * u + {2, 3}] of k + 8. Where parts are scaled, an output's
+     * weights are, too: by what brings the largest close to the end of the range, and for each
+     * further part by 1 / SCALE, so that all products add up as they are. */
     struct mma {
-        uint32_t w[4][4]; /* by step of 16 channels */
-        float d[32];
+        static constexpr bool SCALED = format::SCALE != 1.0F;
+        static constexpr int SETS = SCALED ? PARTS : 1;
+
+        uint32_t w[SETS][4][4]; /* by step of 16 channels */
+        float d[32];            /* times scale[] of the output */
+        float scale[2], unscale[2];
 
         /* The pixel of d[i]. */
         static __device__ __forceinline__ int pixel(int i, int lane) {
             return i / 4 * 8 + lane % 4 * 2 + i % 2;
         }
 
+        __device__ __forceinline__ float sum(int i) const {
+            return SCALED ? d[i] * unscale[i % 4 / 2] : d[i];
+        }
+
         /* Zero beyond `channels` and `outputs`. */
         template <class Extent>
         __device__ __forceinline__ void load(const float *pw, Extent channels, Extent outputs,
                                              Extent, Extent k, int lane) {
+            float v[4][4][2], most[2] = {0.0F, 0.0F};
+#pragma unroll
+            for (int step = 0; step < 4; step++)
+#pragma unroll
+                for (int e = 0; e < 4; e++)
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        const Extent output = k + e % 2 * 8;
+                        const Extent channel = step * 16 + e / 2 * 8 + lane % 4 * 2 + i;
+                        v[step][e][i] = output < outputs && channel < channels
+                                            ? pw[(int64_t)channel * outputs + output]
+                                            : 0.0F;
+                        most[e % 2] = fmaxf(most[e % 2], fabsf(v[step][e][i]));
+                    }
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                set_scale(i, most[i]);
 #pragma unroll
             for (int step = 0; step < 4; step++)
 #pragma unroll
                 for (int e = 0; e < 4; e++) {
-                    const Extent output = k + e % 2 * 8;
-                    const Extent channel = step * 16 + e / 2 * 8 + lane % 4 * 2;
-                    float pair[2];
+                    float by = scale[e % 2];
 #pragma unroll
-                    for (int i = 0; i < 2; i++)
-                        pair[i] = output < outputs && channel + i < channels
-                                      ? pw[(int64_t)(channel + i) * outputs + output]
-                                      : 0.0F;
-                    w[step][e] = format::pack(pair[0], pair[1]);
+                    for (int set = 0; set < SETS; set++, by /= format::SCALE)
+                        w[set][step][e] = format::pack(v[step][e][0] * by, v[step][e][1] * by);
                 }
+        }
+
+        /* The power of two that brings `most`, of the lanes that share the output, to 2^15 ... 2^16
+         * (f16 ends at 65504); most at least 2^-24, the least f16. */
+        __device__ __forceinline__ void set_scale(int i, float most) {
+            scale[i] = unscale[i] = 1.0F;
+            if (!SCALED)
+                return;
+            most = fmaxf(most, __shfl_xor_sync(~0U, most, 1));
+            most = fmaxf(most, __shfl_xor_sync(~0U, most, 2));
+            most = fminf(fmaxf(most, 0x1p-24F), 0x1p15F);
+            const int exponent = (int)(__float_as_uint(most) >> 23) - 127;
+            scale[i] = __uint_as_float((uint32_t)(127 + 15 - exponent) << 23);
+            unscale[i] = __uint_as_float((uint32_t)(127 - 15 + exponent) << 23);
         }
 
         /* d of the tile, the small products first. */
         __device__ __forceinline__ void multiply(uint64_t b) {
-            constexpr bool SCALED = format::SCALE != 1.0F;
+            wgmma_fence();
 #pragma unroll
-            for (int part = PARTS - 1; part >= 0; part--) {
-                const bool first = part + 1 == PARTS;
-                if (SCALED && !first) {
-                    wgmma_finish();
-#pragma unroll
-                    for (int i = 0; i < 32; i++)
-                        d[i] *= 1 / format::SCALE;
-                }
-                if (SCALED || first)
-                    wgmma_fence();
+            for (int part = PARTS - 1; part >= 0; part--)
 #pragma unroll
                 for (int step = 0; step < 4; step++)
-                    format::multiply(d, w[step],
+                    format::multiply(d, w[SCALED ? part : 0][step],
                                      b + (uint64_t)((part * PLANE + step * 2 * LEAD) >> 4),
-                                     !first || step > 0);
-            }
+                                     part + 1 < PARTS || step > 0);
             wgmma_finish();
         }
 
         /* What d is to become for pixels that have values which must not be split; gives a bit for
          * each of these of the thread's 16. */
         template <class Extent>
-        static __device__ __forceinline__ uint32_t unsplit(volatile float (&result)[32],
-                                                           const float *pw, int channels,
-                                                           Extent outputs, const char *tile,
-                                                           Extent k, int lane) {
+        __device__ __forceinline__ uint32_t unsplit(volatile float (&result)[32], const float *pw,
+                                                    int channels, Extent outputs, const char *tile,
+                                                    Extent k, int lane) const {
             uint32_t odd = 0;
 #pragma unroll
             for (int i = 0; i < 32; i++)
@@ -238,8 +259,8 @@ template <class Type> struct sm90_half {
 #pragma unroll 1
             for (int channel = 0; channel < channels; channel++) {
                 const float *weights = pw + (int64_t)channel * outputs;
-                const float w0 = k < outputs ? weights[k] : 0.0F;
-                const float w1 = k + 8 < outputs ? weights[k + 8] : 0.0F;
+                const float w0 = k < outputs ? weights[k] * scale[0] : 0.0F;
+                const float w1 = k + 8 < outputs ? weights[k + 8] * scale[1] : 0.0F;
 #pragma unroll 1
                 for (int i = 0; i < 16; i++) {
                     const int at = i / 2 * 4 + i % 2;
@@ -279,22 +300,25 @@ template <class Type> struct sm90_half {
             const uint32_t at =
                 shared_address(to) +
                 (uint32_t)(ChannelsLast ? lane / 16 * 8 + lane % 8 : row + lane % 16) * 128;
+            uint32_t r[4][4];
 #pragma unroll
-            for (int u = 0; u < 8; u += 2) {
-                uint32_t r[4];
+            for (int i = 0; i < 16; i++)
+                r[i / 4][i % 4] =
+                    format::pack(sum(2 * i) + bias[i % 2], sum(2 * i + 1) + bias[i % 2]);
+            if (low > -INFINITY) {
 #pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    const float *from = d + (u + i / 2) * 4 + i % 2 * 2;
-                    r[i] = format::pack(from[0] + bias[i % 2], from[1] + bias[i % 2]);
-                    r[i] = format::clamp(r[i], format::pack(low, low), format::pack(high, high));
-                }
-                if (ChannelsLast)
-                    matrix_store_turned(at + u * 8 * 128 +
-                                            (uint32_t)((row / 8 + lane / 8 % 2) ^ (lane % 8)) * 16,
-                                        r);
-                else
-                    matrix_store(at + (uint32_t)((u + lane / 16) ^ (lane % 8)) * 16, r);
+                for (int i = 0; i < 16; i++)
+                    r[i / 4][i % 4] = format::clamp(r[i / 4][i % 4], format::pack(low, low),
+                                                    format::pack(high, high));
             }
+#pragma unroll
+            for (int u = 0; u < 4; u++)
+                if (ChannelsLast)
+                    matrix_store_turned(at + u * 16 * 128 +
+                                            (uint32_t)((row / 8 + lane / 8 % 2) ^ (lane % 8)) * 16,
+                                        r[u]);
+                else
+                    matrix_store(at + (uint32_t)((2 * u + lane / 16) ^ (lane % 8)) * 16, r[u]);
         }
     };
 };

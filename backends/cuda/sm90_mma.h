@@ -139,6 +139,10 @@ template <class Config> struct sm90_mma {
         return i / 8 * 16 + i / 4 % 2 * 2 + i % 2 + lane % 4 * 4;
     }
 
+    __device__ __forceinline__ float sum(int i) const {
+        return d[i];
+    }
+
     /* Weights of channels first .. first + 63, zero beyond `channels` and `outputs`. */
     template <class Extent>
     __device__ __forceinline__ void load(const float *pw, Extent channels, Extent outputs,

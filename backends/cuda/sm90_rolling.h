@@ -153,13 +153,12 @@ template <class Config> struct sm90_rolling<Config, true> {
     }
 };
 
-template <class Config>
-__device__ void sm90_rolling_warp(const sm90_rows_args &a, const sm90_strip &strip,
-                                  typename Config::shared &s, bool finite) {
+template <bool TESTED, bool BOUNDED, class Config>
+__device__ __forceinline__ void sm90_rolling_rows(const sm90_rows_args &a, const sm90_strip &strip,
+                                                  typename Config::shared &s) {
     typedef typename Config::raw raw;
     const int warp = (int)threadIdx.x / 32 - 4, lane = (int)threadIdx.x % 32;
     sm90_rolling<Config> dw(a, warp, lane);
-    const bool bounded = a.mid_low > -INFINITY;
 
     sm90_place<Config::RING> at;
     sm90_place<Config::TILES> tile;
@@ -168,18 +167,11 @@ __device__ void sm90_rolling_warp(const sm90_rows_args &a, const sm90_strip &str
         barrier_wait(&s.row_full[at.slot], at.phase);
         barrier_wait(&s.tile_empty[tile.slot], tile.phase ^ 1);
         __syncwarp();
-        const raw *from = (const raw *)s.ring[at.slot];
-        char *to = s.tile[tile.slot];
+        const int line = strip.first - a.pad_top + row, left = -(strip.x0 + dw.x);
         bool odd = false;
-        if (!finite) {
-            const int line = strip.first - a.pad_top + row, left = -(strip.x0 + dw.x);
-            dw.template take<true, true>(
-                from, to, odd, sm90_inside{line >= 0 && line < a.height, left, left + a.width});
-        } else if (bounded) {
-            dw.template take<false, true>(from, to, odd, sm90_inside{});
-        } else {
-            dw.template take<false, false>(from, to, odd, sm90_inside{});
-        }
+        dw.template take<TESTED, BOUNDED>(
+            (const raw *)s.ring[at.slot], s.tile[tile.slot], odd,
+            sm90_inside{line >= 0 && line < a.height, left, left + a.width});
         odd = __any_sync(~0U, odd);
         fence_async();
         __syncwarp();
@@ -194,6 +186,17 @@ __device__ void sm90_rolling_warp(const sm90_rows_args &a, const sm90_strip &str
         }
         tile.advance();
     }
+}
+
+template <class Config>
+__device__ void sm90_rolling_warp(const sm90_rows_args &a, const sm90_strip &strip,
+                                  typename Config::shared &s, bool finite) {
+    if (!finite)
+        sm90_rolling_rows<true, true, Config>(a, strip, s);
+    else if (a.mid_low > -INFINITY)
+        sm90_rolling_rows<false, true, Config>(a, strip, s);
+    else
+        sm90_rolling_rows<false, false, Config>(a, strip, s);
 }
 
 #endif

@@ -98,7 +98,7 @@ __device__ __forceinline__ void sm90_tiles_stage(float *sums, const Mma &mma, in
     float *to = sums + row * OUTPUT_STEP;
 #pragma unroll
     for (int i = 0; i < 32; i++)
-        to[Mma::pixel(i, lane) * PIXEL_STEP + i % 4 / 2 * 8 * OUTPUT_STEP] = mma.d[i];
+        to[Mma::pixel(i, lane) * PIXEL_STEP + i % 4 / 2 * 8 * OUTPUT_STEP] = mma.sum(i);
 }
 
 /* Neighbouring threads take neighbours in memory, four elements each. */
