@@ -189,33 +189,36 @@ template <class Type> struct sm90_half {
 
         /* Zero beyond `channels` and `outputs`. */
         template <class Extent>
+        static __device__ __forceinline__ float weight(const float *pw, Extent channels,
+                                                       Extent outputs, Extent channel,
+                                                       Extent output) {
+            return output < outputs && channel < channels ? pw[(int64_t)channel * outputs + output]
+                                                          : 0.0F;
+        }
+
+        template <class Extent>
         __device__ __forceinline__ void load(const float *pw, Extent channels, Extent outputs,
                                              Extent, Extent k, int lane) {
-            float v[4][4][2], most[2] = {0.0F, 0.0F};
 #pragma unroll
-            for (int step = 0; step < 4; step++)
-#pragma unroll
-                for (int e = 0; e < 4; e++)
-#pragma unroll
-                    for (int i = 0; i < 2; i++) {
-                        const Extent output = k + e % 2 * 8;
-                        const Extent channel = step * 16 + e / 2 * 8 + lane % 4 * 2 + i;
-                        v[step][e][i] = output < outputs && channel < channels
-                                            ? pw[(int64_t)channel * outputs + output]
-                                            : 0.0F;
-                        most[e % 2] = fmaxf(most[e % 2], fabsf(v[step][e][i]));
-                    }
-#pragma unroll
-            for (int i = 0; i < 2; i++)
-                set_scale(i, most[i]);
+            for (int i = 0; i < 2; i++) {
+                float most = 0.0F;
+                if (SCALED)
+                    for (Extent channel = lane % 4; channel < channels; channel += 4)
+                        most = fmaxf(most, fabsf(weight(pw, channels, outputs, channel, k + i * 8)));
+                set_scale(i, most);
+            }
 #pragma unroll
             for (int step = 0; step < 4; step++)
 #pragma unroll
                 for (int e = 0; e < 4; e++) {
+                    const Extent output = k + e % 2 * 8;
+                    const Extent channel = step * 16 + e / 2 * 8 + lane % 4 * 2;
+                    const float v[2] = {weight(pw, channels, outputs, channel, output),
+                                        weight(pw, channels, outputs, channel + 1, output)};
                     float by = scale[e % 2];
 #pragma unroll
                     for (int set = 0; set < SETS; set++, by /= format::SCALE)
-                        w[set][step][e] = format::pack(v[step][e][0] * by, v[step][e][1] * by);
+                        w[set][step][e] = format::pack(v[0] * by, v[1] * by);
                 }
         }
 

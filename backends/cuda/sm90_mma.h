@@ -86,6 +86,17 @@ template <class Config> __device__ __forceinline__ void sm90_put(float *at, floa
         at[Config::PLANE / 4] = low;
 }
 
+/* The same for two neighbouring channels. */
+template <class Config>
+__device__ __forceinline__ void sm90_put(float *at, const float (&v)[2], bool &odd) {
+    float2 high, low;
+    sm90_split(v[0], high.x, low.x, odd);
+    sm90_split(v[1], high.y, low.y, odd);
+    *(float2 *)at = high;
+    if (Config::SPLIT_MID)
+        *(float2 *)(at + Config::PLANE / 4) = low;
+}
+
 template <class Type, bool SplitMid, bool SplitWeights, int Chunk>
 __device__ __forceinline__ void
 sm90_numerics<Type, SplitMid, SplitWeights, Chunk>::put(char *tile, int channel, int pixel, float v,

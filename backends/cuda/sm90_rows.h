@@ -38,21 +38,31 @@ __device__ void sm90_produce(const sm90_rows_args &a, const sm90_strip &strip,
     }
 }
 
+/* Outputs of a thread's sums. */
+__device__ __forceinline__ void sm90_finish(float (&v)[32], const float (&d)[32], const float *bias,
+                                            float low, float high) {
+#pragma unroll
+    for (int i = 0; i < 32; i++)
+        v[i] = d[i] + bias[i % 4 / 2];
+    if (low > -INFINITY) {
+#pragma unroll
+        for (int i = 0; i < 32; i++)
+            v[i] = sm90_clamp(v[i], low, high);
+    }
+}
+
 /* Puts a thread's sums into the staging buffer [output][pixel]; `to`: its first output. */
 __device__ __forceinline__ void sm90_stage(const float (&d)[32], float *to, int lane,
                                            const float *bias, float low, float high) {
+    float v[32];
+    sm90_finish(v, d, bias, low, high);
 #pragma unroll
     for (int u = 0; u < 4; u++)
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            float quad[4];
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                float v = d[8 * u + 2 * half + i % 2 + i / 2 * 4] + bias[half];
-                quad[i] = sm90_clamp(v, low, high);
-            }
+            const float *const from = v + 8 * u + 2 * half;
             *(float4 *)(to + half * 8 * SM90_PIXELS + u * 16 + lane % 4 * 4) =
-                make_float4(quad[0], quad[1], quad[2], quad[3]);
+                make_float4(from[0], from[1], from[4], from[5]);
         }
 }
 
@@ -60,13 +70,14 @@ __device__ __forceinline__ void sm90_stage(const float (&d)[32], float *to, int 
  * 16 bytes lie where the copy engine's swizzle expects them. */
 __device__ __forceinline__ void sm90_stage_last(const float (&d)[32], char *to, int warp, int lane,
                                                 const float *bias, float low, float high) {
+    float v[32];
+    sm90_finish(v, d, bias, low, high);
     to += warp / 2 * SM90_PIXELS * 128;
 #pragma unroll
     for (int i = 0; i < 32; i++) {
         const int pixel = i / 4 * 8 + lane % 4 * 2 + i % 2, half = i % 4 / 2;
         const int output = warp % 2 * 16 + half * 8 + lane / 4;
-        *(float *)(to + pixel * 128 + ((output / 4) ^ (pixel % 8)) * 16 + output % 4 * 4) =
-            sm90_clamp(d[i] + bias[half], low, high);
+        *(float *)(to + pixel * 128 + ((output / 4) ^ (pixel % 8)) * 16 + output % 4 * 4) = v[i];
     }
 }
 

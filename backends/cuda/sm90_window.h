@@ -118,13 +118,9 @@ template <class Config> struct sm90_window<Config, true> {
     }
 
     __device__ __forceinline__ void put(int pixel, const float (&sum)[2]) {
-        float2 high, low;
-        sm90_split(sm90_clamp(sum[0], taps[0].low, taps[0].high), high.x, low.x, odd);
-        sm90_split(sm90_clamp(sum[1], taps[1].low, taps[1].high), high.y, low.y, odd);
-        float *const to = tile + pixel * 4; /* 8 pixels x 4 channels is a core matrix */
-        *(float2 *)to = high;
-        if (Config::SPLIT_MID)
-            *(float2 *)(to + Config::PLANE / 4) = low;
+        const float mid[2] = {sm90_clamp(sum[0], taps[0].low, taps[0].high),
+                              sm90_clamp(sum[1], taps[1].low, taps[1].high)};
+        sm90_put<Config>(tile + pixel * 4, mid, odd); /* 8 pixels x 4 channels: a core matrix */
     }
 
     __device__ __forceinline__ void segment() {
