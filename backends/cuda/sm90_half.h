@@ -189,9 +189,8 @@ template <class Type> struct sm90_half {
 
         /* Zero beyond `channels` and `outputs`. */
         template <class Extent>
-        static __device__ __forceinline__ float weight(const float *pw, Extent channels,
-                                                       Extent outputs, Extent channel,
-                                                       Extent output) {
+        static __device__ __forceinline__ float
+        weight(const float *pw, Extent channels, Extent outputs, Extent channel, Extent output) {
             return output < outputs && channel < channels ? pw[(int64_t)channel * outputs + output]
                                                           : 0.0F;
         }
@@ -204,7 +203,8 @@ template <class Type> struct sm90_half {
                 float most = 0.0F;
                 if (SCALED)
                     for (Extent channel = lane % 4; channel < channels; channel += 4)
-                        most = fmaxf(most, fabsf(weight(pw, channels, outputs, channel, k + i * 8)));
+                        most =
+                            fmaxf(most, fabsf(weight(pw, channels, outputs, channel, k + i * 8)));
                 set_scale(i, most);
             }
 #pragma unroll
@@ -297,31 +297,30 @@ template <class Type> struct sm90_half {
         /* Puts the outputs into the staging buffer [output][pixel], or [pixel][output] where
          * channels are last, 128 bytes a row and swizzled as the copy engine takes it; `row`: this
          * warp's first output. */
-        template <bool ChannelsLast>
+        template <bool ChannelsLast, bool BOUNDED>
         __device__ __forceinline__ void stage(void *to, int row, int lane, const float *bias,
                                               float low, float high) const {
             const uint32_t at =
                 shared_address(to) +
                 (uint32_t)(ChannelsLast ? lane / 16 * 8 + lane % 8 : row + lane % 16) * 128;
-            uint32_t r[4][4];
 #pragma unroll
-            for (int i = 0; i < 16; i++)
-                r[i / 4][i % 4] =
-                    format::pack(sum(2 * i) + bias[i % 2], sum(2 * i + 1) + bias[i % 2]);
-            if (low > -INFINITY) {
+            for (int u = 0; u < 8; u += 2) {
+                uint32_t r[4];
 #pragma unroll
-                for (int i = 0; i < 16; i++)
-                    r[i / 4][i % 4] = format::clamp(r[i / 4][i % 4], format::pack(low, low),
-                                                    format::pack(high, high));
-            }
-#pragma unroll
-            for (int u = 0; u < 4; u++)
+                for (int i = 0; i < 4; i++) {
+                    const int from = (u + i / 2) * 4 + i % 2 * 2;
+                    r[i] = format::pack(sum(from) + bias[i % 2], sum(from + 1) + bias[i % 2]);
+                    if (BOUNDED)
+                        r[i] =
+                            format::clamp(r[i], format::pack(low, low), format::pack(high, high));
+                }
                 if (ChannelsLast)
-                    matrix_store_turned(at + u * 16 * 128 +
+                    matrix_store_turned(at + u * 8 * 128 +
                                             (uint32_t)((row / 8 + lane / 8 % 2) ^ (lane % 8)) * 16,
-                                        r[u]);
+                                        r);
                 else
-                    matrix_store(at + (uint32_t)((2 * u + lane / 16) ^ (lane % 8)) * 16, r[u]);
+                    matrix_store(at + (uint32_t)((u + lane / 16) ^ (lane % 8)) * 16, r);
+            }
         }
     };
 };

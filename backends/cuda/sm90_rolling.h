@@ -54,7 +54,7 @@ template <class Config> struct sm90_rolling_sums : sm90_taps {
                 sum[1][x + m] = tap(v[m + t], w[t], sum[1][x + m], inside);
             }
             if (BOUNDED)
-                mid[m] = sm90_clamp(mid[m], low, high);
+                mid[m] = clamp(mid[m]);
         }
         Config::put(tile + Config::place(0, x), mid, odd);
     }

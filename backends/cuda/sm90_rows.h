@@ -38,47 +38,54 @@ __device__ void sm90_produce(const sm90_rows_args &a, const sm90_strip &strip,
     }
 }
 
-/* Outputs of a thread's sums. */
-__device__ __forceinline__ void sm90_finish(float (&v)[32], const float (&d)[32], const float *bias,
-                                            float low, float high) {
-#pragma unroll
-    for (int i = 0; i < 32; i++)
-        v[i] = d[i] + bias[i % 4 / 2];
-    if (low > -INFINITY) {
-#pragma unroll
-        for (int i = 0; i < 32; i++)
-            v[i] = sm90_clamp(v[i], low, high);
-    }
-}
-
 /* Puts a thread's sums into the staging buffer [output][pixel]; `to`: its first output. */
+template <bool BOUNDED>
 __device__ __forceinline__ void sm90_stage(const float (&d)[32], float *to, int lane,
                                            const float *bias, float low, float high) {
-    float v[32];
-    sm90_finish(v, d, bias, low, high);
 #pragma unroll
     for (int u = 0; u < 4; u++)
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            const float *const from = v + 8 * u + 2 * half;
+            float quad[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const float v = d[8 * u + 2 * half + i % 2 + i / 2 * 4] + bias[half];
+                quad[i] = BOUNDED ? sm90_clamp(v, low, high) : v;
+            }
             *(float4 *)(to + half * 8 * SM90_PIXELS + u * 16 + lane % 4 * 4) =
-                make_float4(from[0], from[1], from[4], from[5]);
+                make_float4(quad[0], quad[1], quad[2], quad[3]);
         }
 }
 
 /* The same in NHWC, [pixel][output]: a box for every 32 outputs, a row of 128 bytes a pixel, whose
  * 16 bytes lie where the copy engine's swizzle expects them. */
+template <bool BOUNDED>
 __device__ __forceinline__ void sm90_stage_last(const float (&d)[32], char *to, int warp, int lane,
                                                 const float *bias, float low, float high) {
-    float v[32];
-    sm90_finish(v, d, bias, low, high);
     to += warp / 2 * SM90_PIXELS * 128;
 #pragma unroll
     for (int i = 0; i < 32; i++) {
         const int pixel = i / 4 * 8 + lane % 4 * 2 + i % 2, half = i % 4 / 2;
         const int output = warp % 2 * 16 + half * 8 + lane / 4;
-        *(float *)(to + pixel * 128 + ((output / 4) ^ (pixel % 8)) * 16 + output % 4 * 4) = v[i];
+        const float v = d[i] + bias[half];
+        *(float *)(to + pixel * 128 + ((output / 4) ^ (pixel % 8)) * 16 + output % 4 * 4) =
+            BOUNDED ? sm90_clamp(v, low, high) : v;
     }
+}
+
+/* A warp's sums of a row into the staging buffer. */
+template <class Config, bool BOUNDED>
+__device__ __forceinline__ void sm90_stage_row(const sm90_rows_args &a,
+                                               const typename Config::mma &mma, char *stage,
+                                               int warp, int lane, const float *bias) {
+    if constexpr (sizeof(typename Config::raw) == 2)
+        mma.template stage<Config::CHANNELS_LAST, BOUNDED>(stage, warp * 16, lane, bias, a.out_low,
+                                                           a.out_high);
+    else if constexpr (Config::CHANNELS_LAST)
+        sm90_stage_last<BOUNDED>(mma.d, stage, warp, lane, bias, a.out_low, a.out_high);
+    else
+        sm90_stage<BOUNDED>(mma.d, (float *)stage + (warp * 16 + lane / 4) * SM90_PIXELS, lane,
+                            bias, a.out_low, a.out_high);
 }
 
 /* Sends a group's outputs of a row off. */
@@ -97,11 +104,9 @@ __device__ __forceinline__ void sm90_send(const sm90_rows_args &a, const sm90_st
 template <class Config>
 __device__ void sm90_mma_group(const sm90_rows_args &a, const sm90_strip &strip,
                                typename Config::shared &s, int group, bool weights_split) {
-    typedef typename Config::raw raw;
     const int warp = (int)threadIdx.x / 32 % 4, lane = (int)threadIdx.x % 32;
-    const int row_in_group = warp * 16 + lane / 4;
-    const int k = strip.output + group * 64 + row_in_group;
-    const bool leader = warp == 0 && lane == 0;
+    const int k = strip.output + group * 64 + warp * 16 + lane / 4;
+    const bool leader = warp == 0 && lane == 0, bounded = a.out_low > -INFINITY;
     typename Config::mma mma;
     mma.load(a.weights.pw, a.channels, a.outputs, 0, k, lane);
     const float bias[2] = {k < a.outputs ? a.weights.bias_pw[k] : 0.0F,
@@ -125,14 +130,10 @@ __device__ void sm90_mma_group(const sm90_rows_args &a, const sm90_strip &strip,
             tensor_store_wait<(Config::STAGES - 1) * Config::BOXES>();
         threads_sync<128>(1 + group);
         char *stage = s.stage[group][row % Config::STAGES];
-        if constexpr (sizeof(raw) == 2)
-            mma.template stage<Config::CHANNELS_LAST>(stage, warp * 16, lane, bias, a.out_low,
-                                                      a.out_high);
-        else if constexpr (Config::CHANNELS_LAST)
-            sm90_stage_last(mma.d, stage, warp, lane, bias, a.out_low, a.out_high);
+        if (bounded)
+            sm90_stage_row<Config, true>(a, mma, stage, warp, lane, bias);
         else
-            sm90_stage(mma.d, (float *)stage + row_in_group * SM90_PIXELS, lane, bias, a.out_low,
-                       a.out_high);
+            sm90_stage_row<Config, false>(a, mma, stage, warp, lane, bias);
         fence_async();
         threads_sync<128>(1 + group);
         if (leader)

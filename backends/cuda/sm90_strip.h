@@ -73,6 +73,10 @@ struct sm90_taps {
         low = a.mid_low;
         high = a.mid_high;
     }
+
+    __device__ __forceinline__ float clamp(float v) const {
+        return sm90_clamp(v, low, high);
+    }
 };
 
 /* What one block does: image n, output rows first .. first + rows - 1, columns from x0. */

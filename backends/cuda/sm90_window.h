@@ -8,11 +8,12 @@
 #include "sm90_strip.h"
 
 /* A depthwise warp. */
-template <class Config, bool ChannelsLast = Config::CHANNELS_LAST> struct sm90_window : sm90_taps {
+template <class Config, bool ChannelsLast = Config::CHANNELS_LAST> struct sm90_window {
     typedef typename Config::T T;
     typedef typename Config::raw raw;
-    static constexpr int V = Config::VECTOR;
+    static constexpr int V = Config::VECTOR, CHANNELS = 1;
 
+    sm90_taps taps[CHANNELS];
     int x, in_ring, in_tile; /* the segment's first pixel, and where the lane's part begins */
     const raw *row[3];       /* this lane's channel, at the segment's first pixel */
     float *tile;
@@ -20,14 +21,18 @@ template <class Config, bool ChannelsLast = Config::CHANNELS_LAST> struct sm90_w
 
     __device__ __forceinline__ sm90_window(const sm90_rows_args &a, int warp, int lane) {
         const int channel = warp % 2 * 32 + lane;
-        load(a, channel);
+        taps[0].load(a, channel);
         x = warp / 2 * Config::SEGMENT;
         in_ring = channel * Config::ROW + Config::MARGIN + x;
         in_tile = sm90_channel<Config>(channel) + x * 4;
     }
 
-    __device__ __forceinline__ void put(int pixel, float v) {
-        sm90_put<Config>(tile + sm90_column(pixel), sm90_clamp(v, low, high), odd);
+    __device__ __forceinline__ void load(int r, int column, float (&v)[1]) const {
+        v[0] = T::load(row[r][column]);
+    }
+
+    __device__ __forceinline__ void put(int pixel, const float (&sum)[1]) {
+        sm90_put<Config>(tile + sm90_column(pixel), taps[0].clamp(sum[0]), odd);
     }
 
     struct alignas(16) vector {
@@ -45,10 +50,10 @@ template <class Config, bool ChannelsLast = Config::CHANNELS_LAST> struct sm90_w
         }
 #pragma unroll
         for (int i = 0; i < Config::SEGMENT; i += V) {
-            float sum[V];
+            float sum[V][1];
 #pragma unroll
             for (int m = 0; m < V; m++)
-                sum[m] = bias;
+                sum[m][0] = taps[0].bias;
 #pragma unroll
             for (int r = 0; r < 3; r++) {
                 vector next;
@@ -66,29 +71,13 @@ template <class Config, bool ChannelsLast = Config::CHANNELS_LAST> struct sm90_w
                 for (int m = 0; m < V; m++)
 #pragma unroll
                     for (int t = 0; t < 3; t++)
-                        sum[m] = fmaf(v[m + t], w[3 * r + t], sum[m]);
+                        sum[m][0] = fmaf(v[m + t], taps[0].w[3 * r + t], sum[m][0]);
                 left[r] = v[V];
                 at[r] = next;
             }
 #pragma unroll
             for (int m = 0; m < V; m++)
                 put(i + m, sum[m]);
-        }
-    }
-
-    /* The same with every tap tested: weights that are not finite must not meet the zeros outside
-     * the image. (x0, y): the segment's first pixel, the window's first row. */
-    __device__ __forceinline__ void segment_tested(const sm90_rows_args &a, int x0, int y) {
-#pragma unroll 1
-        for (int pixel = 0; pixel < Config::SEGMENT; pixel++) {
-            float sum = bias;
-#pragma unroll
-            for (int i = 0; i < 9; i++) {
-                int column = x0 + pixel + i % 3 - 1, line = y + i / 3;
-                if (column >= 0 && column < a.width && line >= 0 && line < a.height)
-                    sum = fmaf(T::load(row[i / 3][pixel + i % 3 - 1]), w[i], sum);
-            }
-            put(pixel, sum);
         }
     }
 };
@@ -99,7 +88,9 @@ template <class Config> struct sm90_window<Config, true> {
     typedef typename Config::raw raw;
     static_assert(sizeof(raw) == 4, "f32");
 
-    sm90_taps taps[2];
+    static constexpr int CHANNELS = 2;
+
+    sm90_taps taps[CHANNELS];
     int x, in_ring, in_tile;
     const raw *row[3];
     float *tile;
@@ -113,56 +104,66 @@ template <class Config> struct sm90_window<Config, true> {
         in_tile = sm90_channel<Config>(2 * lane) + x * 4;
     }
 
-    __device__ __forceinline__ float2 at(int r, int column) const {
-        return *(const float2 *)(row[r] + column * SM90_CHANNELS);
+    __device__ __forceinline__ void load(int r, int column, float (&v)[2]) const {
+        const float2 pair = *(const float2 *)(row[r] + column * SM90_CHANNELS);
+        v[0] = pair.x;
+        v[1] = pair.y;
     }
 
     __device__ __forceinline__ void put(int pixel, const float (&sum)[2]) {
-        const float mid[2] = {sm90_clamp(sum[0], taps[0].low, taps[0].high),
-                              sm90_clamp(sum[1], taps[1].low, taps[1].high)};
+        const float mid[2] = {taps[0].clamp(sum[0]), taps[1].clamp(sum[1])};
         sm90_put<Config>(tile + pixel * 4, mid, odd); /* 8 pixels x 4 channels: a core matrix */
     }
 
     __device__ __forceinline__ void segment() {
-        float2 v[3][3]; /* of three rows, columns by their number modulo 3 */
+        float v[3][3][2]; /* of three rows, columns by their number modulo 3 */
 #pragma unroll
         for (int r = 0; r < 3; r++) {
-            v[r][0] = at(r, -1);
-            v[r][1] = at(r, 0);
+            load(r, -1, v[r][0]);
+            load(r, 0, v[r][1]);
         }
 #pragma unroll
         for (int pixel = 0; pixel < Config::SEGMENT; pixel++) {
             float sum[2] = {taps[0].bias, taps[1].bias};
 #pragma unroll
             for (int r = 0; r < 3; r++) {
-                v[r][(pixel + 2) % 3] = at(r, pixel + 1);
+                load(r, pixel + 1, v[r][(pixel + 2) % 3]);
 #pragma unroll
-                for (int t = 0; t < 3; t++) {
-                    sum[0] = fmaf(v[r][(pixel + t) % 3].x, taps[0].w[3 * r + t], sum[0]);
-                    sum[1] = fmaf(v[r][(pixel + t) % 3].y, taps[1].w[3 * r + t], sum[1]);
-                }
-            }
-            put(pixel, sum);
-        }
-    }
-
-    __device__ __forceinline__ void segment_tested(const sm90_rows_args &a, int x0, int y) {
-#pragma unroll 1
-        for (int pixel = 0; pixel < Config::SEGMENT; pixel++) {
-            float sum[2] = {taps[0].bias, taps[1].bias};
+                for (int t = 0; t < 3; t++)
 #pragma unroll
-            for (int i = 0; i < 9; i++) {
-                const int column = x0 + pixel + i % 3 - 1, line = y + i / 3;
-                if (column < 0 || column >= a.width || line < 0 || line >= a.height)
-                    continue;
-                const float2 v = at(i / 3, pixel + i % 3 - 1);
-                sum[0] = fmaf(v.x, taps[0].w[i], sum[0]);
-                sum[1] = fmaf(v.y, taps[1].w[i], sum[1]);
+                    for (int c = 0; c < 2; c++)
+                        sum[c] = fmaf(v[r][(pixel + t) % 3][c], taps[c].w[3 * r + t], sum[c]);
             }
             put(pixel, sum);
         }
     }
 };
+
+/* A segment with every tap tested: weights that are not finite must not meet the zeros outside the
+ * image. (x0, y): the segment's first pixel, the window's first row. */
+template <class Config>
+__device__ __forceinline__ void sm90_segment_tested(sm90_window<Config> &dw,
+                                                    const sm90_rows_args &a, int x0, int y) {
+    constexpr int CHANNELS = sm90_window<Config>::CHANNELS;
+#pragma unroll 1
+    for (int pixel = 0; pixel < Config::SEGMENT; pixel++) {
+        float sum[CHANNELS], v[CHANNELS];
+#pragma unroll
+        for (int c = 0; c < CHANNELS; c++)
+            sum[c] = dw.taps[c].bias;
+#pragma unroll
+        for (int i = 0; i < 9; i++) {
+            const int column = x0 + pixel + i % 3 - 1, line = y + i / 3;
+            if (column < 0 || column >= a.width || line < 0 || line >= a.height)
+                continue;
+            dw.load(i / 3, pixel + i % 3 - 1, v);
+#pragma unroll
+            for (int c = 0; c < CHANNELS; c++)
+                sum[c] = fmaf(v[c], dw.taps[c].w[i], sum[c]);
+        }
+        dw.put(pixel, sum);
+    }
+}
 
 template <class Config>
 __device__ void sm90_window_warp(const sm90_rows_args &a, const sm90_strip &strip,
@@ -191,7 +192,7 @@ __device__ void sm90_window_warp(const sm90_rows_args &a, const sm90_strip &stri
         if (finite)
             dw.segment();
         else
-            dw.segment_tested(a, strip.x0 + dw.x, strip.first + row - a.pad_top);
+            sm90_segment_tested(dw, a, strip.x0 + dw.x, strip.first + row - a.pad_top);
         const bool odd = __any_sync(~0U, dw.odd);
         fence_async();
         __syncwarp();
