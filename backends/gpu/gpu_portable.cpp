@@ -37,7 +37,7 @@ typedef struct portable_data {
 static_assert(sizeof(portable_data) <= GPU_PLAN_DATA_SIZE, "plan data");
 
 static int64_t blocks(const tile *t, int64_t pixels, int64_t outputs) {
-    return ((pixels - 1) / t->pixels + 1) * ((outputs - 1) / t->outputs + 1);
+    return gpu_ceil_div(pixels, t->pixels) * gpu_ceil_div(outputs, t->outputs);
 }
 
 /* The first tile that still gives every compute unit two blocks and wastes few outputs. */
@@ -53,12 +53,7 @@ static const char *refuse(const gpu_context *context, const dsconv_shape *shape)
     (void)context;
     const dsconv_problem *pb = &shape->problem;
     const double limit = 2147483647.0;
-    if ((double)pb->r * (double)pb->s > limit)
-        return "more than 2^31 - 1 taps";
-    if (((double)pb->n * (double)shape->p * (double)shape->q / 32 + 1) * ((double)pb->k / 64 + 1) >
-        limit)
-        return "more blocks than a launch can have";
-    return NULL;
+    return (double)pb->r * (double)pb->s > limit ? "more than 2^31 - 1 taps" : NULL;
 }
 
 static gpuError_t prepare(const gpu_context *context, const dsconv_shape *shape, gpu_plan *plan) {

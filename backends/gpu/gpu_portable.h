@@ -31,18 +31,19 @@ template <class Size> struct gpu_tile {
 
 /* A block's pixels and outputs. */
 template <class Size> struct gpu_block {
-    unsigned pixel_tile, output_tile;
+    int64_t pixel_tile, output_tile;
 
     __device__ explicit gpu_block(const gpu_conv &a) {
-        const unsigned tiles = (unsigned)((a.k - 1) / Size::OUTPUTS + 1);
-        pixel_tile = blockIdx.x / tiles;
-        output_tile = blockIdx.x % tiles;
+        const int64_t number = gpu_block_number<Size::THREADS>();
+        const int64_t tiles = (a.k - 1) / Size::OUTPUTS + 1;
+        pixel_tile = number / tiles;
+        output_tile = number % tiles;
     }
     __device__ int64_t first_pixel() const {
-        return (int64_t)pixel_tile * Size::PIXELS;
+        return pixel_tile * Size::PIXELS;
     }
     __device__ int64_t first_output() const {
-        return (int64_t)output_tile * Size::OUTPUTS;
+        return output_tile * Size::OUTPUTS;
     }
     __device__ int pixels(const gpu_conv &a) const {
         const int64_t left = a.pixels - first_pixel();
@@ -141,6 +142,8 @@ __global__ void GPU_LAUNCH_BOUNDS(Size::THREADS, 512 / Size::THREADS)
     gpu_portable_kernel(gpu_conv a) {
     GPU_SHARED(tile, gpu_tile<Size>);
     const gpu_block<Size> block(gpu_reload(a));
+    if (block.first_pixel() >= gpu_reload(a).pixels)
+        return;
     const int thread = (int)threadIdx.x;
     gpu_locate_windows(gpu_reload(a), tile.windows, block.first_pixel(), thread, Size::THREADS);
     gpu_locate_outputs(gpu_reload(a), tile.outputs, block.first_pixel(), thread, Size::THREADS);

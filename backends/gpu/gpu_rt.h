@@ -120,19 +120,28 @@ template <class Args> __device__ inline const Args &gpu_reload(const Args &args)
 #endif
 }
 
+/* Of a row of a grid: HIP for AMD limits its threads, CUDA its blocks. */
+#if defined(GPU_MAX_THREADS)
+#elif defined(__HIP_PLATFORM_AMD__)
+#define GPU_MAX_THREADS UINT32_MAX
+#else
+#define GPU_MAX_THREADS INT64_MAX
+#endif
+__host__ __device__ constexpr int64_t gpu_max_blocks(int threads) {
+    return GPU_MAX_THREADS / threads < INT32_MAX ? GPU_MAX_THREADS / threads : INT32_MAX;
+}
+
 #ifndef GPU_SHIM
 
 /* A variable in shared memory, then its type. */
 #define GPU_SHARED(name, ...) __shared__ __VA_ARGS__ name
 
-/* Starts `blocks` blocks of `threads` threads. The status is the launch's own: an error that was
- * pending before is neither reported nor cleared. */
+/* Starts a kernel. The status is the launch's own: an error that was pending before is neither
+ * reported nor cleared. */
 template <class Args>
-gpuError_t gpu_launch(void (*kernel)(Args), int64_t blocks, int threads, gpuStream_t stream,
-                      Args args) {
+gpuError_t gpu_start(void (*kernel)(Args), dim3 grid, int threads, gpuStream_t stream, Args args) {
     void *list[] = {&args};
-    return gpuLaunchKernel((const void *)kernel, dim3((unsigned)blocks), dim3((unsigned)threads),
-                           list, 0, stream);
+    return gpuLaunchKernel((const void *)kernel, grid, dim3((unsigned)threads), list, 0, stream);
 }
 
 /* Loads the kernel, so that a later launch does nothing but launch. */
@@ -150,5 +159,21 @@ __device__ inline uint16_t gpu_float_to_f16(float value) {
 }
 
 #endif
+
+/* Starts `blocks` blocks of `threads` threads. If they are more than a row of the grid can have,
+ * they come in several, and the last is filled up: kernels that take so many blocks number them by
+ * gpu_block_number() and have those past the end do nothing. */
+template <class Args>
+gpuError_t gpu_launch(void (*kernel)(Args), int64_t blocks, int threads, gpuStream_t stream,
+                      Args args) {
+    const int64_t most = gpu_max_blocks(threads);
+    const dim3 grid{(unsigned)(blocks < most ? blocks : most), (unsigned)((blocks - 1) / most + 1),
+                    1};
+    return gpu_start(kernel, grid, threads, stream, args);
+}
+
+template <int THREADS> __device__ inline int64_t gpu_block_number() {
+    return blockIdx.y * gpu_max_blocks(THREADS) + blockIdx.x;
+}
 
 #endif

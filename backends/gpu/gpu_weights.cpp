@@ -15,7 +15,7 @@ struct gpu_pack {
 enum { PACK_THREADS = 256 };
 
 template <class T> static __global__ void pack_kernel(gpu_pack a) {
-    int64_t i = (int64_t)blockIdx.x * PACK_THREADS + threadIdx.x;
+    const int64_t i = gpu_block_number<PACK_THREADS>() * PACK_THREADS + threadIdx.x;
     if (i >= a.rows * a.columns)
         return;
     float value = a.from ? gpu_load<T>(a.from, i % a.rows * a.columns + i / a.rows) : 0.0F;
@@ -28,7 +28,7 @@ template <class T> static __global__ void pack_kernel(gpu_pack a) {
 static gpuError_t pack(dsconv_dtype dtype, const gpu_pack *part) {
     static void (*const kernels[])(gpu_pack) = {pack_kernel<gpu_f32>, pack_kernel<gpu_f16>,
                                                 pack_kernel<gpu_bf16>};
-    int64_t blocks = (part->rows * part->columns + PACK_THREADS - 1) / PACK_THREADS;
+    const int64_t blocks = gpu_ceil_div(part->rows * part->columns, PACK_THREADS);
     return gpu_launch(kernels[dtype], blocks, PACK_THREADS, 0, *part);
 }
 

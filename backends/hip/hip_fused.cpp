@@ -117,7 +117,8 @@ static const char *refuse(const gpu_context *context, const dsconv_shape *shape)
         return "the windows of two pixels span more than shared memory holds";
     const double blocks = ((double)shape->problem.n / images(t) + 1.0) * tiles_per_image(shape, t) *
                           images(t) * ((double)shape->problem.k / HIP_OUTPUTS + 1.0);
-    return blocks > INT32_MAX ? "more blocks than a launch can have" : NULL;
+    return blocks > (double)gpu_max_blocks(HIP_THREADS) ? "more blocks than a launch can have"
+                                                        : NULL;
 }
 
 /* Where at least half of a tile's products are needed. */

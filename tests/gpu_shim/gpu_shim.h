@@ -154,9 +154,11 @@ gpuError_t gpuMemsetAsync(void *pointer, int value, size_t size, gpuStream_t str
 gpuError_t gpuSetDevice(int device);
 gpuError_t gpuStreamSynchronize(gpuStream_t stream);
 
+typedef gpu_shim_index dim3;
+
 /* Every stream is done at once. */
 template <class Args>
-gpuError_t gpu_launch(void (*kernel)(Args), int64_t blocks, int threads, gpuStream_t, Args args) {
+gpuError_t gpu_start(void (*kernel)(Args), dim3 grid, int threads, gpuStream_t, Args args) {
     struct call {
         void (*kernel)(Args);
         const Args &args;
@@ -166,7 +168,7 @@ gpuError_t gpu_launch(void (*kernel)(Args), int64_t blocks, int threads, gpuStre
         }
     };
     const call data = {kernel, args};
-    return gpu_shim_launch({(const void *)kernel, call::thread, &data, blocks, threads})
+    return gpu_shim_launch({(const void *)kernel, call::thread, &data, grid, threads})
                ? gpuSuccess
                : gpuErrorLaunchFailure;
 }

@@ -185,7 +185,8 @@ void run_block(bool down) {
 void gpu_shim_describe(char *text, size_t size) {
     char name[400];
     name_kernel(name, sizeof name);
-    (void)snprintf(text, size, "kernel %s, block %u, thread %u", name, gpu_shim_at.block.x,
+    const int64_t block = (int64_t)gpu_shim_at.block.y * gpu_shim_at.blocks.x + gpu_shim_at.block.x;
+    (void)snprintf(text, size, "kernel %s, block %lld, thread %u", name, (long long)block,
                    gpu_shim_at.thread.x);
 }
 
@@ -231,11 +232,11 @@ bool gpu_shim_launch(const gpu_shim_task &what) {
     static bool down;
     task = what;
     failed = false;
-    gpu_shim_at = {
-        {0, 0, 0}, {0, 0, 0}, {(unsigned)task.threads, 1, 1}, {(unsigned)task.blocks, 1, 1}};
-    if (task.threads < 1 || task.threads > GPU_SHIM_MAX_THREADS || task.blocks < 1 ||
-        task.blocks > INT32_MAX) {
-        gpu_shim_fail("%lld blocks of %d threads", (long long)task.blocks, task.threads);
+    gpu_shim_at = {{0, 0, 0}, {0, 0, 0}, {(unsigned)task.threads, 1, 1}, task.grid};
+    const gpu_shim_index grid = task.grid;
+    if (task.threads < 1 || task.threads > GPU_SHIM_MAX_THREADS || grid.x < 1 || grid.y < 1 ||
+        grid.y > GPU_SHIM_MAX_ROWS || grid.z != 1 || grid.x > GPU_MAX_THREADS / task.threads) {
+        gpu_shim_fail("%u x %u x %u blocks of %d threads", grid.x, grid.y, grid.z, task.threads);
         return false;
     }
     gpu_shim_shared_enter();
@@ -244,8 +245,9 @@ bool gpu_shim_launch(const gpu_shim_task &what) {
             start_fiber(&threads[i]);
         threads[i].exchanges = 0;
     }
-    for (int64_t block = 0; block < task.blocks && !failed; block++) {
-        gpu_shim_at.block.x = (unsigned)block;
+    const int64_t blocks = (int64_t)grid.x * grid.y;
+    for (int64_t block = 0; block < blocks && !failed; block++) {
+        gpu_shim_at.block = {(unsigned)(block % grid.x), (unsigned)(block / grid.x), 0};
         run_block(down = !down);
     }
     gpu_shim_shared_leave();

@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { GPU_SHIM_MAX_THREADS = 1024 }; /* of a block */
+enum { GPU_SHIM_MAX_THREADS = 1024 }; /* of a block; GPU_MAX_THREADS of a row of the grid */
+enum { GPU_SHIM_MAX_ROWS = 65535 };
 
 struct gpu_shim_index {
     unsigned x, y, z;
@@ -60,7 +61,7 @@ struct gpu_shim_task {
     const void *kernel; /* its address, by which it is named */
     void (*thread)(const void *data);
     const void *data;
-    int64_t blocks;
+    gpu_shim_index grid;
     int threads;
 };
 

@@ -150,7 +150,7 @@ static void fill(matrices *m, unsigned seed) {
 static bool is_right(const instruction &tested, unsigned seed) {
     static matrices m;
     fill(&m, seed);
-    if (gpu_launch(tested.kernel, 1, LANES, 0, arguments{&m}) != gpuSuccess) {
+    if (gpu_start(tested.kernel, dim3{1, 1, 1}, LANES, 0, arguments{&m}) != gpuSuccess) {
         printf("%s: %s\n", tested.name, gpuGetErrorString(gpuErrorLaunchFailure));
         return false;
     }

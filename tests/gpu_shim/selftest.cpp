@@ -49,7 +49,8 @@ void lacks_barrier(arguments a) {
 }
 
 static bool run(void (*kernel)(arguments), int *out, int blocks) {
-    return gpu_launch(kernel, blocks, THREADS, 0, arguments{out, 0}) == gpuSuccess;
+    return gpu_start(kernel, dim3{(unsigned)blocks, 1, 1}, THREADS, 0, arguments{out, 0}) ==
+           gpuSuccess;
 }
 
 static bool values_are_right() {
@@ -144,7 +145,8 @@ static int try_launch(const fault &f, char *text, size_t size) {
     if (child == 0) {
         int out[THREADS];
         (void)dup2(ends[1], STDERR_FILENO);
-        const gpuError_t error = gpu_launch(f.kernel, BLOCKS, THREADS, 0, arguments{out, f.offset});
+        const gpuError_t error =
+            gpu_start(f.kernel, dim3{BLOCKS, 1, 1}, THREADS, 0, arguments{out, f.offset});
         if (error != gpuSuccess)
             (void)fprintf(stderr, "%s\n", gpuGetErrorString(error));
         _exit(error != gpuSuccess);
@@ -175,6 +177,14 @@ static bool goes_on_after_a_failure() {
     return !run(ends_early, out, BLOCKS) && values_are_right();
 }
 
+/* A row of as many threads as it may have, and of one block more. */
+static bool large_launch_is_refused() {
+    int out[THREADS];
+    const int most = GPU_MAX_THREADS / THREADS;
+    return run(reverse, out, most) && !run(reverse, out, most + 1) &&
+           strstr(gpu_shim_failure(), "14 x 1 x 1 blocks of 72 threads");
+}
+
 int main() {
     int failed = 0;
     const auto check = [&](const char *what, bool ok) {
@@ -186,6 +196,7 @@ int main() {
     check("a missing barrier", missing_barrier_shows());
     for (const fault &f : faults)
         check(f.name, is_reported(f));
+    check("a launch too large", large_launch_is_refused());
     check("going on", goes_on_after_a_failure());
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
