@@ -16,7 +16,7 @@ __device__ hip_vector<T> hip_load_row(const gpu_conv &c, int64_t row, int64_t co
     constexpr int SIZE = hip_vector<T>::SIZE;
     const typename T::raw *from = (const typename T::raw *)c.x + (row + column * c.xs.w);
     if (c.xs.w == 1 && column >= 0 && column + SIZE <= c.w && ((uintptr_t)from & 15) == 0)
-        return *(const hip_vector<T> *)from;
+        return hip_load_vector<hip_vector<T>>(from);
     hip_vector<T> value;
 #pragma unroll
     for (int i = 0; i < SIZE; i++)
@@ -62,7 +62,7 @@ __device__ hip_vector<T> hip_load_channels(const gpu_conv &c, int64_t pixel, int
     constexpr int SIZE = hip_vector<T>::SIZE;
     const typename T::raw *from = (const typename T::raw *)c.x + (pixel + first * c.xs.c);
     if (c.xs.c == 1 && c.multiplier == 1 && count >= SIZE && ((uintptr_t)from & 15) == 0)
-        return *(const hip_vector<T> *)from;
+        return hip_load_vector<hip_vector<T>>(from);
     hip_vector<T> value;
 #pragma unroll
     for (int i = 0; i < SIZE; i++)

@@ -21,7 +21,7 @@ __device__ void hip_load_weights(const hip_tile_args &a, const hip_block &block,
         const int valid = channel < count ? at.outputs - output : 0;
         gpu_quad<gpu_f32> quad = {};
         if (valid >= 4 && gpu_quad_aligned<gpu_f32>(c.weights.pw, from)) {
-            quad = *(const gpu_quad<gpu_f32> *)(c.weights.pw + from);
+            quad = hip_load_vector<gpu_quad<gpu_f32>>(c.weights.pw + from);
         } else {
 #pragma unroll
             for (int e = 0; e < 4; e++)
@@ -72,7 +72,7 @@ __device__ void hip_store_sums(const hip_tile_args &args, const hip_block &block
 #pragma unroll
             for (int e = 0; e < 4; e++)
                 quad.v[e] = T::store(value[e]);
-            *(gpu_quad<T> *)((typename T::raw *)c.y + to[0]) = quad;
+            hip_store_vector((typename T::raw *)c.y + to[0], quad);
             continue;
         }
 #pragma unroll

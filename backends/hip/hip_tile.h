@@ -3,6 +3,8 @@
 #ifndef DSCONV_HIP_TILE_H
 #define DSCONV_HIP_TILE_H
 
+#include <string.h>
+
 #include "../gpu/gpu_conv.h"
 #include "../gpu/gpu_value.h"
 
@@ -49,6 +51,36 @@ template <int CHANNELS> struct hip_shared {
         alignas(16) float sums[HIP_STAGED_OUTPUTS * HIP_PIXELS];
     };
 };
+
+/* A vector's bytes, to be loaded or stored in one access: AMD's compiler takes structures apart and
+ * puts them together again as it likes. */
+template <class V> struct hip_bytes {
+#if defined(__HIP_PLATFORM_NVIDIA__)
+    typedef V type;
+#else
+    typedef uint32_t type __attribute__((vector_size(sizeof(V)), may_alias));
+#endif
+};
+
+template <class V> __device__ V hip_load_vector(const void *from) {
+    typename hip_bytes<V>::type bytes = *(const typename hip_bytes<V>::type *)from;
+#if defined(__HIP_PLATFORM_AMD__) && defined(__HIP_DEVICE_COMPILE__)
+    asm("" : "+v"(bytes)); /* else some of it is loaded again by itself */
+#endif
+    V value;
+    memcpy(&value, &bytes, sizeof value);
+    return value;
+}
+
+template <class V> __device__ void hip_store_vector(void *to, const V &value) {
+    if (sizeof(V) < 16) { /* is not taken apart, and clang 15 would use scratch */
+        *(V *)to = value;
+        return;
+    }
+    typename hip_bytes<V>::type bytes;
+    memcpy(&bytes, &value, sizeof value);
+    *(typename hip_bytes<V>::type *)to = bytes;
+}
 
 /* 16 bytes of x. */
 template <class T> struct hip_vector {
