@@ -1,13 +1,15 @@
 /*
  * Conformance of a backend and algorithm with the definition:
  *
- *   conform BACKEND [ALGO] [--seed S] [--count N] [--type T] [--cases FILE]
+ *   conform BACKEND [ALGO] [--seed S] [--count N] [--type T] [--outputs K] [--kernel NAME]
+ *           [--cases FILE]
  *   conform BACKEND [ALGO] [--seed S] [--fill NAME] --problem STRING
  *   conform --against BACKEND BACKEND [--seed S] [--count N]
  *
  * The first runs N problems whose sums are exact, N random ones, all pairs of activations (of
- * storage type T, if given), and the cases of a file, each line of which is a fill (material.h) and
- * a problem string; the second repeats one of them. The third has both backends compute N exact
+ * storage type T and with K output channels, if given), and the cases of a file, each line of which
+ * is a fill (material.h) and a problem string; all have to be computed by kernel NAME, if given.
+ * The second repeats one of them. The third has both backends compute N exact
  * problems and compares their outputs with each other. Exit status: 0 all agree, 1 a failure or
  * nothing ran, 2 wrong usage, 77 no such device here.
  */
@@ -23,10 +25,10 @@ enum { EXIT_USAGE = 2 };
 
 typedef struct options {
     const char *backend, *algo; /* with `against`, algo is the second backend */
-    const char *cases, *problem;
+    const char *cases, *problem, *kernel;
     material_kind fill;
     dsconv_dtype type; /* of all generated problems, where `typed` */
-    uint64_t seed;
+    uint64_t seed, outputs;
     long count;
     bool against, typed;
 } options;
@@ -57,6 +59,10 @@ static bool parse_option(options *o, const char *name, const char *value) {
         o->cases = value;
     else if (strcmp(name, "--problem") == 0)
         o->problem = value;
+    else if (strcmp(name, "--kernel") == 0)
+        o->kernel = value;
+    else if (strcmp(name, "--outputs") == 0)
+        ok = parse_number(value, &o->outputs);
     else if (strcmp(name, "--type") == 0)
         ok = o->typed = parse_type(value, &o->type);
     else if (strcmp(name, "--fill") == 0)
@@ -109,7 +115,8 @@ static void run_one(const target *t, const dsconv_problem *problem, material_kin
 static void run_generated(const target *t, const options *o, material_kind kind, tally *counts) {
     rng random = {o->seed * 2 + (kind == MATERIAL_EXACT)};
     for (long i = 0; i < o->count; i++) {
-        dsconv_problem problem = generate_problem(&random, kind == MATERIAL_EXACT);
+        dsconv_problem problem =
+            generate_problem(&random, kind == MATERIAL_EXACT, (int64_t)o->outputs);
         if (o->typed)
             problem.dtype = o->type;
         run_one(t, &problem, kind, rng_next(&random), counts);
@@ -128,6 +135,8 @@ static void run_activations(const target *t, const options *o, tally *counts) {
     }
     if (o->typed)
         problem.dtype = o->type;
+    if (o->outputs > 0)
+        problem.k = (int64_t)o->outputs;
     for (int i = 0; i < 2 * kinds * kinds; i++) {
         problem.act_mid = (dsconv_activation){(dsconv_activation_kind)(i % kinds), 0.1F};
         problem.act_out = (dsconv_activation){(dsconv_activation_kind)(i / kinds % kinds), -0.4F};
@@ -173,6 +182,7 @@ static int conform(const options *o) {
     const int status = target_open(&t, o->backend, o->algo);
     if (status >= 0)
         return status;
+    t.kernel = o->kernel;
     tally counts = {0};
     if (o->problem != NULL) {
         dsconv_problem problem;
@@ -224,7 +234,7 @@ static int against(const options *o) {
     tally counts = {0};
     rng random = {o->seed};
     for (long i = 0; i < o->count; i++) {
-        const dsconv_problem problem = generate_problem(&random, true);
+        const dsconv_problem problem = generate_problem(&random, true, 0);
         material m;
         if (!material_make(&m, &problem, MATERIAL_EXACT, rng_next(&random))) {
             counts.failed++;
@@ -243,7 +253,8 @@ static int against(const options *o) {
 int main(int argc, char **argv) {
     options o;
     if (!parse_options(&o, argc, argv)) {
-        fputs("usage: conform BACKEND [ALGO] [--seed S] [--count N] [--type T] [--cases FILE]\n"
+        fputs("usage: conform BACKEND [ALGO] [--seed S] [--count N] [--type T] [--outputs K]\n"
+              "               [--kernel NAME] [--cases FILE]\n"
               "       conform BACKEND [ALGO] [--seed S] [--fill NAME] --problem STRING\n"
               "       conform --against BACKEND BACKEND [--seed S] [--count N]\n",
               stderr);

@@ -59,9 +59,10 @@ static double work(const dsconv_problem *problem) {
 }
 
 /* Halves one extent after another until the problem is small enough. */
-static void shrink(rng *random, dsconv_problem *problem) {
+static void shrink(rng *random, dsconv_problem *problem, bool keep_outputs) {
     while (work(problem) > work_limit) {
-        int64_t *const extents[] = {&problem->c, &problem->k, &problem->h, &problem->w};
+        int64_t *const extents[] = {&problem->c, keep_outputs ? &problem->c : &problem->k,
+                                    &problem->h, &problem->w};
         int64_t *extent = extents[rng_range(random, 0, 3)];
         *extent = (*extent + 1) / 2;
         pick_padding(random, problem);
@@ -109,11 +110,13 @@ static void pick_strides(rng *random, dsconv_layout layout, const tensor *dense,
     }
 }
 
-dsconv_problem generate_problem(rng *random, bool exact) {
+dsconv_problem generate_problem(rng *random, bool exact, int64_t outputs) {
     dsconv_problem problem = DSCONV_PROBLEM_INIT;
     pick_shape(random, &problem);
+    if (outputs > 0)
+        problem.k = outputs;
     pick_padding(random, &problem);
-    shrink(random, &problem);
+    shrink(random, &problem, outputs > 0);
     pick_operation(random, &problem, exact);
     const tensor x = problem_x(&problem), y = problem_y(&problem);
     pick_strides(random, problem.layout, &x, problem.x_strides);

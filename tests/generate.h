@@ -6,7 +6,8 @@
 
 #include "tensor.h"
 
-/** A valid problem. exact: only activations that keep small integers exact. */
-dsconv_problem generate_problem(rng *random, bool exact);
+/** A valid problem, of `outputs` output channels unless 0. exact: only activations that keep small
+ *  integers exact. */
+dsconv_problem generate_problem(rng *random, bool exact, int64_t outputs);
 
 #endif

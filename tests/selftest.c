@@ -45,7 +45,7 @@ static void test_problem_round_trip(void **state) {
     char error[PROBLEM_ERROR_SIZE], text[PROBLEM_TEXT_SIZE];
     rng random = {7};
     for (int i = 0; i < 1000; i++) {
-        const dsconv_problem made = generate_problem(&random, false);
+        const dsconv_problem made = generate_problem(&random, false, 0);
         dsconv_problem read;
         problem_print(&made, text);
         assert_true(problem_parse(text, &read, error));

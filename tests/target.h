@@ -10,9 +10,10 @@
 
 enum { TARGET_CONTEXTS = 3 };
 
-/** A backend opened with 1, 2 and 3 threads, and the algorithm to force (NULL: its own choice). */
+/** A backend opened with 1, 2 and 3 threads, the algorithm to force and the kernel that every plan
+ *  has to name (NULL: its own choice). */
 typedef struct target {
-    const char *backend, *algo;
+    const char *backend, *algo, *kernel;
     bool host; /* its tensors are ordinary host memory */
     dsconv_context *contexts[TARGET_CONTEXTS];
 } target;

@@ -124,7 +124,9 @@ static outcome planned_make(planned *p, const target *t, const material *m, int 
     const bool ok = supported == DSCONV_OK &&
                     dsconv_plan_create(context, &m->problem, &params, &p->plan) == DSCONV_OK &&
                     dsconv_plan_query(p->plan, &p->info) == DSCONV_OK &&
-                    describes(&p->info, &m->problem) && set_weights(p, device, m, place) &&
+                    describes(&p->info, &m->problem) &&
+                    (t->kernel == NULL || strcmp(t->kernel, p->info.kernel) == 0) &&
+                    set_weights(p, device, m, place) &&
                     buffer_make(&p->workspace, device, p->info.workspace_size, 1, place);
     return ok ? OUTCOME_PASS : OUTCOME_FAIL;
 }

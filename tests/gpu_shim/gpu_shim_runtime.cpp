@@ -39,11 +39,11 @@ gpuError_t gpuGetDeviceCount(int *count) {
     return gpuSuccess;
 }
 
-/* Two compute units, so that small problems fill large tiles, too. */
+/* One compute unit, so that small problems fill large tiles, too. */
 gpuError_t gpuGetDeviceProperties(gpuDeviceProp *properties, int device) {
     if (device != 0)
         return gpuErrorInvalidValue;
-    *properties = {"execution shim", GPU_SHIM_ARCH, 0, 0, 2, MEMORY};
+    *properties = {"execution shim", GPU_SHIM_ARCH, 0, 0, 1, MEMORY};
     return gpuSuccess;
 }
 
