@@ -114,7 +114,7 @@ static const char *refuse(const gpu_context *context, const dsconv_shape *shape)
     if ((double)shape->mid_channels * (double)(shape->problem.r * shape->problem.s) > 1e9)
         return "more than 10^9 taps";
     if (!choose_tile(shape, &t))
-        return "the windows of two pixels span more than shared memory holds";
+        return "the windows of any tile of 128 pixels cover more than shared memory holds";
     const double blocks = ((double)shape->problem.n / images(t) + 1.0) * tiles_per_image(shape, t) *
                           images(t) * ((double)shape->problem.k / HIP_OUTPUTS + 1.0);
     return blocks > (double)gpu_max_blocks(HIP_THREADS) ? "more blocks than a launch can have"
