@@ -24,6 +24,18 @@ __device__ __forceinline__ void barrier_arrive(uint64_t *b) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b)) : "memory");
 }
 
+/* A warp arrives with one lane, after a __syncwarp(). racecheck follows a barrier from the threads
+ * alone that arrive themselves: for its sake DSCONV_RACECHECK lets all of them do so. */
+#ifdef DSCONV_RACECHECK
+constexpr int WARP_ARRIVALS = 32;
+#else
+constexpr int WARP_ARRIVALS = 1;
+#endif
+__device__ __forceinline__ void barrier_arrive_warp(uint64_t *b, int lane) {
+    if (lane < WARP_ARRIVALS)
+        barrier_arrive(b);
+}
+
 __device__ __forceinline__ void barrier_arrive_and_expect(uint64_t *b, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(b)),
                  "r"(bytes)

@@ -175,15 +175,13 @@ __device__ __forceinline__ void sm90_rolling_rows(const sm90_rows_args &a, const
         odd = __any_sync(~0U, odd);
         fence_async();
         __syncwarp();
-        if (lane == 0)
-            barrier_arrive(&s.row_empty[at.slot]);
+        barrier_arrive_warp(&s.row_empty[at.slot], lane);
         at.advance();
         if (row < 2)
             continue; /* not whole: the next one goes to its place */
-        if (lane == 0) {
+        if (lane == 0)
             s.tile_odd[tile.slot].warp[warp] = odd;
-            barrier_arrive(&s.tile_full[tile.slot]);
-        }
+        barrier_arrive_warp(&s.tile_full[tile.slot], lane);
         tile.advance();
     }
 }

@@ -122,8 +122,7 @@ __device__ void sm90_mma_group(const sm90_rows_args &a, const sm90_strip &strip,
         mma.multiply_odd(b, true, odd || !weights_split, !weights_split, a.weights.pw, a.channels,
                          a.outputs, 0, s.tile[tile.slot], k, lane);
         __syncwarp();
-        if (lane == 0)
-            barrier_arrive(&s.tile_empty[tile.slot]);
+        barrier_arrive_warp(&s.tile_empty[tile.slot], lane);
         tile.advance();
 
         if (leader)
@@ -152,11 +151,11 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
     if (threadIdx.x == 0) {
         for (int i = 0; i < Config::RING; i++) {
             barrier_init(&s.row_full[i], 1);
-            barrier_init(&s.row_empty[i], 4 * Config::GROUPS);
+            barrier_init(&s.row_empty[i], 4 * Config::GROUPS * WARP_ARRIVALS);
         }
         for (int i = 0; i < Config::TILES; i++) {
-            barrier_init(&s.tile_full[i], 4 * Config::GROUPS);
-            barrier_init(&s.tile_empty[i], 8);
+            barrier_init(&s.tile_full[i], 4 * Config::GROUPS * WARP_ARRIVALS);
+            barrier_init(&s.tile_empty[i], 8 * WARP_ARRIVALS);
             s.tile_odd[i].all = 0;
         }
         barrier_init_done();

@@ -83,10 +83,9 @@ __device__ void sm90_tiles_depthwise(const gpu_conv &a, typename Config::shared 
             odd = __any_sync(~0U, odd);
             fence_async();
             __syncwarp();
-            if (lane == 0) {
+            if (lane == 0)
                 s.tile_odd[tile.slot].warp[warp] = odd;
-                barrier_arrive(&s.tile_full[tile.slot]);
-            }
+            barrier_arrive_warp(&s.tile_full[tile.slot], lane);
             tile.advance();
         }
     }
@@ -148,8 +147,7 @@ __device__ void sm90_tiles_multiply(const gpu_conv &a, typename Config::shared &
             mma.multiply_odd(b, first == 0, odd || !weights_split, !weights_split, a.weights.pw,
                              a.mid_channels, a.k, first, s.tile[tile.slot], k, lane);
             __syncwarp();
-            if (lane == 0)
-                barrier_arrive(&s.tile_empty[tile.slot]);
+            barrier_arrive_warp(&s.tile_empty[tile.slot], lane);
             tile.advance();
         }
         if (a.channels_last)
@@ -169,8 +167,8 @@ __global__ void __launch_bounds__(Config::THREADS, 1) sm90_tiles_kernel(gpu_conv
     typename Config::shared &s = *(typename Config::shared *)memory;
     if (threadIdx.x == 0) {
         for (int i = 0; i < Config::TILES; i++) {
-            barrier_init(&s.tile_full[i], Config::WARPS);
-            barrier_init(&s.tile_empty[i], Config::MMA_THREADS / 32);
+            barrier_init(&s.tile_full[i], Config::WARPS * WARP_ARRIVALS);
+            barrier_init(&s.tile_empty[i], Config::MMA_THREADS / 32 * WARP_ARRIVALS);
             s.tile_odd[i].all = 0;
         }
         barrier_init_done();

@@ -196,11 +196,10 @@ __device__ void sm90_window_warp(const sm90_rows_args &a, const sm90_strip &stri
         const bool odd = __any_sync(~0U, dw.odd);
         fence_async();
         __syncwarp();
-        if (lane == 0) {
+        if (lane == 0)
             s.tile_odd[tile.slot].warp[warp] = odd;
-            barrier_arrive(&s.tile_full[tile.slot]);
-            barrier_arrive(&s.row_empty[at[0].slot]);
-        }
+        barrier_arrive_warp(&s.tile_full[tile.slot], lane);
+        barrier_arrive_warp(&s.row_empty[at[0].slot], lane);
         at[0] = at[1];
         at[1] = at[2];
         at[2].advance();
