@@ -115,8 +115,9 @@ static const char *refuse(const gpu_context *context, const dsconv_shape *shape)
         return "more than 10^9 taps";
     if (!choose_tile(shape, &t))
         return "the windows of any tile of 128 pixels cover more than shared memory holds";
-    const double blocks = ((double)shape->problem.n / images(t) + 1.0) * tiles_per_image(shape, t) *
-                          images(t) * ((double)shape->problem.k / HIP_OUTPUTS + 1.0);
+    const double blocks = (double)gpu_ceil_div(shape->problem.n, (int64_t)1 << t.log_images) *
+                          tiles_per_image(shape, t) * images(t) *
+                          (double)gpu_ceil_div(shape->problem.k, HIP_OUTPUTS);
     return blocks > (double)gpu_max_blocks(HIP_THREADS) ? "more blocks than a launch can have"
                                                         : NULL;
 }
