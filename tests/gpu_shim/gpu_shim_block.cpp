@@ -235,7 +235,8 @@ bool gpu_shim_launch(const gpu_shim_task &what) {
     gpu_shim_at = {{0, 0, 0}, {0, 0, 0}, {(unsigned)task.threads, 1, 1}, task.grid};
     const gpu_shim_index grid = task.grid;
     if (task.threads < 1 || task.threads > GPU_SHIM_MAX_THREADS || grid.x < 1 || grid.y < 1 ||
-        grid.y > GPU_SHIM_MAX_ROWS || grid.z != 1 || grid.x > GPU_MAX_THREADS / task.threads) {
+        grid.y > GPU_SHIM_MAX_ROWS || grid.z != 1 ||
+        (int64_t)grid.x * task.threads > GPU_MAX_THREADS) {
         gpu_shim_fail("%u x %u x %u blocks of %d threads", grid.x, grid.y, grid.z, task.threads);
         return false;
     }
