@@ -64,12 +64,14 @@ __device__ __forceinline__ void sm90_stage_last(const float (&d)[32], char *to, 
                                                 const float *bias, float low, float high) {
     to += warp / 2 * SM90_PIXELS * 128;
 #pragma unroll
-    for (int i = 0; i < 32; i++) {
-        const int pixel = i / 4 * 8 + lane % 4 * 2 + i % 2, half = i % 4 / 2;
-        const int output = warp % 2 * 16 + half * 8 + lane / 4;
-        const float v = d[i] + bias[half];
-        *(float *)(to + pixel * 128 + ((output / 4) ^ (pixel % 8)) * 16 + output % 4 * 4) =
-            BOUNDED ? sm90_clamp(v, low, high) : v;
+    for (int e = 0; e < 4; e++) {
+        const int pixel = lane % 4 * 2 + e % 2, output = warp % 2 * 16 + e / 2 * 8 + lane / 4;
+        char *const at = to + pixel * 128 + (output / 4 ^ pixel) * 16 + output % 4 * 4;
+#pragma unroll
+        for (int u = 0; u < 8; u++) {
+            const float v = d[4 * u + e] + bias[e / 2];
+            *(float *)(at + u * 8 * 128) = BOUNDED ? sm90_clamp(v, low, high) : v;
+        }
     }
 }
 

@@ -31,8 +31,8 @@ template <class Config, bool ChannelsLast = Config::CHANNELS_LAST> struct sm90_w
         v[0] = T::load(row[r][column]);
     }
 
-    __device__ __forceinline__ void put(int pixel, const float (&sum)[1]) {
-        sm90_put<Config>(tile + sm90_column(pixel), taps[0].clamp(sum[0]), odd);
+    template <bool BOUNDED> __device__ __forceinline__ void put(int pixel, const float (&sum)[1]) {
+        sm90_put<Config>(tile + sm90_column(pixel), BOUNDED ? taps[0].clamp(sum[0]) : sum[0], odd);
     }
 
     struct alignas(16) vector {
@@ -40,7 +40,7 @@ template <class Config, bool ChannelsLast = Config::CHANNELS_LAST> struct sm90_w
     };
 
     /* Slides along the row, V pixels at a time. */
-    __device__ __forceinline__ void segment() {
+    template <bool BOUNDED> __device__ __forceinline__ void segment() {
         float left[3];
         vector at[3];
 #pragma unroll
@@ -77,7 +77,7 @@ template <class Config, bool ChannelsLast = Config::CHANNELS_LAST> struct sm90_w
             }
 #pragma unroll
             for (int m = 0; m < V; m++)
-                put(i + m, sum[m]);
+                put<BOUNDED>(i + m, sum[m]);
         }
     }
 };
@@ -110,12 +110,13 @@ template <class Config> struct sm90_window<Config, true> {
         v[1] = pair.y;
     }
 
-    __device__ __forceinline__ void put(int pixel, const float (&sum)[2]) {
-        const float mid[2] = {taps[0].clamp(sum[0]), taps[1].clamp(sum[1])};
+    template <bool BOUNDED> __device__ __forceinline__ void put(int pixel, const float (&sum)[2]) {
+        const float mid[2] = {BOUNDED ? taps[0].clamp(sum[0]) : sum[0],
+                              BOUNDED ? taps[1].clamp(sum[1]) : sum[1]};
         sm90_put<Config>(tile + pixel * 4, mid, odd); /* 8 pixels x 4 channels: a core matrix */
     }
 
-    __device__ __forceinline__ void segment() {
+    template <bool BOUNDED> __device__ __forceinline__ void segment() {
         float v[3][3][2]; /* of three rows, columns by their number modulo 3 */
 #pragma unroll
         for (int r = 0; r < 3; r++) {
@@ -134,7 +135,7 @@ template <class Config> struct sm90_window<Config, true> {
                     for (int c = 0; c < 2; c++)
                         sum[c] = fmaf(v[r][(pixel + t) % 3][c], taps[c].w[3 * r + t], sum[c]);
             }
-            put(pixel, sum);
+            put<BOUNDED>(pixel, sum);
         }
     }
 };
@@ -161,13 +162,13 @@ __device__ __forceinline__ void sm90_segment_tested(sm90_window<Config> &dw,
             for (int c = 0; c < CHANNELS; c++)
                 sum[c] = fmaf(v[c], dw.taps[c].w[i], sum[c]);
         }
-        dw.put(pixel, sum);
+        dw.template put<true>(pixel, sum);
     }
 }
 
-template <class Config>
-__device__ void sm90_window_warp(const sm90_rows_args &a, const sm90_strip &strip,
-                                 typename Config::shared &s, bool finite) {
+template <bool TESTED, bool BOUNDED, class Config>
+__device__ __forceinline__ void sm90_window_rows(const sm90_rows_args &a, const sm90_strip &strip,
+                                                 typename Config::shared &s) {
     typedef typename Config::raw raw;
     const int warp = (int)threadIdx.x / 32 - 4, lane = (int)threadIdx.x % 32;
     sm90_window<Config> dw(a, warp, lane);
@@ -189,10 +190,10 @@ __device__ void sm90_window_warp(const sm90_rows_args &a, const sm90_strip &stri
             dw.row[r] = (const raw *)s.ring[at[r].slot] + dw.in_ring;
         dw.tile = (float *)s.tile[tile.slot] + dw.in_tile;
         dw.odd = false;
-        if (finite)
-            dw.segment();
-        else
+        if (TESTED)
             sm90_segment_tested(dw, a, strip.x0 + dw.x, strip.first + row - a.pad_top);
+        else
+            dw.template segment<BOUNDED>();
         const bool odd = __any_sync(~0U, dw.odd);
         fence_async();
         __syncwarp();
@@ -205,6 +206,17 @@ __device__ void sm90_window_warp(const sm90_rows_args &a, const sm90_strip &stri
         at[2].advance();
         tile.advance();
     }
+}
+
+template <class Config>
+__device__ void sm90_window_warp(const sm90_rows_args &a, const sm90_strip &strip,
+                                 typename Config::shared &s, bool finite) {
+    if (!finite)
+        sm90_window_rows<true, true, Config>(a, strip, s);
+    else if (a.mid_low > -INFINITY)
+        sm90_window_rows<false, true, Config>(a, strip, s);
+    else
+        sm90_window_rows<false, false, Config>(a, strip, s);
 }
 
 #endif
