@@ -6,7 +6,9 @@
 #include "sm90_rows.h"
 
 template <bool ChannelsLast> struct configs {
-    typedef sm90_rows_config<sm90_f32_strict, ChannelsLast, 2, 5, 2, 1, 64, 160> f32_strict;
+    typedef sm90_rows_config<sm90_f32_strict, ChannelsLast, ChannelsLast ? 2 : 1, 5, 2, 1,
+                             ChannelsLast ? 64 : 104, ChannelsLast ? 160 : 192>
+        f32_strict;
     typedef sm90_rows_config<sm90_f32_tf32, ChannelsLast, 1, 4, 4, 2, 104, 192> f32_tf32;
     typedef sm90_rows_config<sm90_half<gpu_f16>, ChannelsLast, 2, 5, 2, 2, 104, 120> f16_strict;
     typedef sm90_rows_config<sm90_half<gpu_bf16>, ChannelsLast, 2, 5, 2, 2, 112, 112> bf16_strict;
